@@ -1,0 +1,142 @@
+"""Commands and options; turns them into config, and errors into one sentence and an exit code.
+
+Owns what a person types and sees. Imports of what a command needs are made in the command: `mount`
+is timed by everyone who waits for it.
+"""
+
+import math
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from zarrfuse import __version__
+from zarrfuse.config import VIEWS, MountConfig
+from zarrfuse.errors import ZarrfuseError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+app = typer.Typer(
+    name="zarrfuse",
+    help="Mount a Zarr store as ordinary files.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """The `zarrfuse` command."""
+    try:
+        app(prog_name="zarrfuse")
+    except ZarrfuseError as error:
+        _fail(str(error))
+    except BrokenPipeError:  # the reader of our output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILED)
+
+
+def _fail(sentence: str) -> NoReturn:
+    print(f"zarrfuse: {sentence}", file=sys.stderr)
+    sys.exit(EXIT_FAILED)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"zarrfuse {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """Mount a Zarr store as ordinary files."""
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        raise typer.BadParameter(f"{text} is neither a number of seconds nor inf")
+    return seconds
+
+
+@app.command()
+def mount(
+    source: Annotated[str, typer.Argument(help="A folder, or a .zip or .ozx file.")],
+    mountpoint: Annotated[str, typer.Argument(help="An empty folder.")],
+    view: Annotated[
+        str, typer.Option(help=f"What to show: {' or '.join(VIEWS)}.", metavar="VIEW")
+    ] = VIEWS[0],
+    option: Annotated[
+        list[str] | None,
+        typer.Option("-o", metavar="OPT,...", help="Options of mount(8) and fuse(8)."),
+    ] = None,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", "-f", help="Stay, and log to the terminal.")
+    ] = False,
+    allow_other: Annotated[
+        bool, typer.Option("--allow-other", help="Let other users read the mount.")
+    ] = False,
+    follow_symlinks: Annotated[
+        bool, typer.Option("--follow-symlinks", help="Also those that lead out of SOURCE.")
+    ] = False,
+    xattrs: Annotated[
+        bool, typer.Option("--xattrs", help="Offer metadata as extended attributes.")
+    ] = False,
+    cache_ttl: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long names and sizes may be kept: 1 for a folder, inf for a zip; "
+            "inf for a folder that no longer changes.",
+        ),
+    ] = None,
+    log_file: Annotated[str | None, typer.Option(metavar="F", help="Write the log there.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+) -> None:
+    """Mount SOURCE on MOUNTPOINT; in the background, and ready when the command returns."""
+    from zarrfuse import daemon, mounts  # noqa: PLC0415
+
+    if view not in VIEWS:
+        raise typer.BadParameter(f"{view} is none of {', '.join(VIEWS)}", param_hint="--view")
+    daemon.mount(
+        MountConfig(
+            source=os.path.realpath(source),
+            mountpoint=mounts.resolved(mountpoint),
+            view=view,
+            options=tuple(word for text in option or () for word in text.split(",") if word),
+            foreground=foreground,
+            allow_other=allow_other,
+            follow_symlinks=follow_symlinks,
+            xattrs=xattrs,
+            cache_ttl_s=None if cache_ttl is None else _seconds(cache_ttl),
+            log_file=log_file and os.path.abspath(log_file),
+            verbose=verbose,
+        )
+    )
+
+
+@app.command()
+def unmount(
+    mountpoint: Annotated[str, typer.Argument(help="Where it is mounted.")],
+    lazy: Annotated[
+        bool, typer.Option("--lazy", help="Now, although files are open; they stay readable.")
+    ] = False,
+) -> None:
+    """Undo a mount."""
+    from zarrfuse import mounts  # noqa: PLC0415
+
+    path = mounts.resolved(mountpoint)
+    mounted = mounts.mount_at(path)
+    if mounted is None or not mounted.type.startswith("fuse"):
+        _fail(f"{path} is not mounted")
+    mounts.unmount(path, lazy=lazy)

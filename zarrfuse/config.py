@@ -1,0 +1,48 @@
+"""What was asked for, as frozen data. Made by `cli`, read by `daemon` and `fuse`."""
+
+import math
+from dataclasses import dataclass, field
+
+VIEWS = ("chunks", "raw")
+"""Names of the views that can be mounted; the first is the default."""
+
+FOLDER_TTL_S = 1.0  # somebody may still be writing the folder
+PERMANENT_TTL_S = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Numbers that were measured (`docs/performance.md`), in one place."""
+
+    store_timeout_s: float = 30.0
+    """A store that has not answered by then is ETIMEDOUT to the program that asked."""
+    threads: int = 40
+    """Store calls at one time; a slow object holds one of them, not the mount."""
+    readahead_kib: int = 1024
+    """What the kernel reads ahead, where the mount may set it; its own default is 128."""
+    max_background: int = 64
+    """Read-ahead requests at one time, where the mount may set it; the kernel's default is 12."""
+    pushed_bytes: int = 64 * 1024
+    """Files up to this size are given to the kernel's page cache when they are opened."""
+    eager: bool = True
+    """Answer requests without parking in trio between them (`eager.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MountConfig:
+    """One mount. Paths are absolute; times are in seconds; sizes in bytes."""
+
+    source: str
+    mountpoint: str
+    view: str = VIEWS[0]
+    options: tuple[str, ...] = ()
+    """Options for the kernel and libfuse, as `-o` takes them."""
+    foreground: bool = False
+    allow_other: bool = False
+    follow_symlinks: bool = False
+    xattrs: bool = False
+    cache_ttl_s: float | None = None
+    """How long the kernel may keep names and attributes; None: what suits the store."""
+    log_file: str | None = None
+    verbose: bool = False
+    tuning: Tuning = field(default_factory=Tuning)

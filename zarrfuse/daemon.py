@@ -1,0 +1,222 @@
+"""The life of a mount: made, ready, signalled, undone.
+
+Owns the process: going to the background, logging, signals, limits. Used by `cli`. What is served
+is `fuse`'s business; what is allowed is `mounts`'.
+"""
+
+import logging
+import logging.handlers
+import os
+import resource
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import NoReturn
+
+import pyfuse3
+import trio
+
+from zarrfuse import eager, mounts
+from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
+from zarrfuse.errors import MountError, ZarrfuseError
+from zarrfuse.fuse import ZarrOperations
+from zarrfuse.stores.base import Entry, Kind, Store
+from zarrfuse.stores.opening import open_store
+from zarrfuse.views.base import Folder
+from zarrfuse.views.opening import open_view
+
+log = logging.getLogger(__name__)
+
+_SWITCH_INTERVAL_S = 5e-5  # a busy thread would else keep the event loop waiting for 5 ms at a time
+_READY = b"\0"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def mount(config: MountConfig) -> None:
+    """Mount as `config` says; in the background, return once the mount answers.
+
+    In the foreground, return when it has been unmounted. Raises `MountError` with the reason.
+    """
+    store = open_store(config.source, follow_symlinks=config.follow_symlinks)
+    mounts.check(config.source, config.mountpoint, nonempty="nonempty" in config.options)
+    if config.foreground:
+        _log_to(config)
+        _serve(config, store, lambda: log.info("%s is mounted", config.mountpoint))
+    else:
+        _serve_in_background(config, store)
+
+
+def _serve_in_background(config: MountConfig, store: Store) -> None:
+    receiving, sending = os.pipe()
+    if os.fork() == 0:
+        os.close(receiving)
+        _become_daemon(config, store, sending)
+    os.close(sending)
+    with os.fdopen(receiving, "rb") as pipe:
+        said = pipe.read()
+    if said != _READY:
+        raise MountError(said.decode(errors="replace") or "the daemon ended before it was ready")
+    if mounts.answer_of(config.mountpoint) != 0:
+        raise MountError(f"{config.mountpoint} is mounted but does not answer")
+
+
+def _become_daemon(config: MountConfig, store: Store, sending: int) -> NoReturn:
+    """Runs in the forked process, and ends it."""
+    status = 1
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        os.chdir("/")
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nothing, descriptor)
+        _log_to(config)
+
+        def ready() -> None:
+            os.write(sending, _READY)
+            os.close(sending)
+
+        _serve(config, store, ready)
+        status = 0
+    except ZarrfuseError as error:
+        log.error("%s", error)
+        os.write(sending, str(error).encode())
+    except BaseException as error:
+        log.exception("the daemon failed")
+        os.write(sending, f"the daemon failed: {type(error).__name__}: {error}".encode())
+    finally:
+        logging.shutdown()
+        os._exit(status)
+
+
+def _serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
+    ttl_s = config.cache_ttl_s
+    if ttl_s is None:
+        ttl_s = PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
+    root = open_view(config.view, store, ttl_s)
+    operations = ZarrOperations(
+        root,
+        _entry_of(root),
+        ttl_s=ttl_s,
+        space=store.space,
+        xattrs=config.xattrs,
+        tuning=config.tuning,
+    )
+    _raise_limits()
+    _mount(operations, config)
+    try:
+        if config.tuning.eager:
+            eager.install(busy=lambda: operations.in_threads > 0)
+        trio.run(_run, config, ready)
+    finally:
+        pyfuse3.close()
+        store.close()
+    log.info("%s is unmounted", config.mountpoint)
+
+
+def _entry_of(root: Folder) -> Entry:
+    entry = root.lookup("")
+    return Entry("", Kind.FOLDER, 0, entry.mtime_ns)
+
+
+def _raise_limits() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+
+
+def _mount(operations: ZarrOperations, config: MountConfig) -> None:
+    """`pyfuse3.init`; what libfuse prints when it fails becomes the reason."""
+    name = config.source.encode("ascii", "backslashreplace").decode()
+    options = {"ro", "default_permissions", "subtype=zarrfuse", f"fsname={_escaped(name)}"}
+    options |= {option for option in config.options if option != "nonempty"}
+    if config.allow_other:
+        options.add("allow_other")
+    with tempfile.TemporaryFile() as said:
+        stderr = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            pyfuse3.init(operations, config.mountpoint, options)
+        except RuntimeError as error:
+            said.seek(0)
+            text = said.read().decode(errors="replace").strip().replace("\n", "; ")
+            raise MountError(f"{config.mountpoint} cannot be mounted: {text or error}") from None
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+def _escaped(value: str) -> str:
+    """`value` as libfuse takes it in an option: a comma would end it."""
+    return value.replace("\\", "\\\\").replace(",", "\\,")
+
+
+async def _run(config: MountConfig, ready: Callable[[], None]) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_obey_signals, config.mountpoint)
+        nursery.start_soon(_tune_and_say_ready, config, ready)
+        await pyfuse3.main(min_tasks=1, max_tasks=config.tuning.threads * 2)
+        nursery.cancel_scope.cancel()
+
+
+async def _tune_and_say_ready(config: MountConfig, ready: Callable[[], None]) -> None:
+    mounted = mounts.mount_at(config.mountpoint)
+    if mounted is not None:
+        tuning = config.tuning
+        for refused in mounts.tune(mounted, tuning.readahead_kib, tuning.max_background):
+            log.info("not raised: %s", refused)
+    ready()
+
+
+async def _obey_signals(mountpoint: str) -> None:
+    """The first signal unmounts if nothing is in use, the second detaches, the third ends."""
+    with trio.open_signal_receiver(*_SIGNALS) as signals:
+        count = 0
+        async for number in signals:
+            count += 1
+            log.info("%s: unmounting %s", signal.Signals(number).name, mountpoint)
+            if count > 2:
+                pyfuse3.terminate()
+                return
+            try:
+                await trio.to_thread.run_sync(
+                    lambda lazy: mounts.unmount(mountpoint, lazy=lazy), count > 1
+                )
+            except MountError as error:
+                log.warning("%s; a second signal detaches it", error)
+
+
+class _Prioritised(logging.Formatter):
+    """Puts `<N>` before each line, which systemd takes for its priority."""
+
+    _PRIORITIES = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        level = next((n for least, n in self._PRIORITIES if record.levelno >= least), 7)
+        return "\n".join(f"<{level}>{line}" for line in super().format(record).splitlines())
+
+
+def _log_to(config: MountConfig) -> None:
+    """Send the log to the file that was asked for, or to where this process is looked after."""
+    style = "%(asctime)s %(levelname)s %(message)s"
+    handler: logging.Handler
+    if config.log_file is not None:
+        handler = logging.FileHandler(config.log_file)
+        handler.setFormatter(logging.Formatter(style))
+    elif not config.foreground and os.path.exists("/dev/log"):
+        handler = logging.handlers.SysLogHandler("/dev/log")
+        handler.setFormatter(logging.Formatter("zarrfuse[%(process)d]: %(message)s"))
+    else:
+        handler = logging.StreamHandler()
+        under_systemd = "JOURNAL_STREAM" in os.environ
+        handler.setFormatter(
+            _Prioritised("%(message)s") if under_systemd else logging.Formatter(style)
+        )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.DEBUG if config.verbose else logging.INFO)
+    logging.getLogger("pyfuse3").setLevel(logging.WARNING)

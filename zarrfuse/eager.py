@@ -1,0 +1,99 @@
+"""Waits for kernel requests without parking in trio between them.
+
+Half the cost of a small request is trio's scheduling: a task that waits for `/dev/fuse` to become
+readable is parked, and woken through epoll, although the next request is mostly there already or
+comes within microseconds. pyfuse3 waits through its module global `trio`, which its own asyncio
+support replaces too. Here a stand-in takes that place; it looks at the descriptor first, and only
+parks when nothing comes.
+
+Used by `daemon`, which may leave it out: everything works without, only slower. It falls back by
+itself when pyfuse3 is not made as expected.
+"""
+
+import logging
+import select
+import time
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pyfuse3
+import trio
+
+log = logging.getLogger(__name__)
+
+REQUESTS_IN_A_ROW = 32
+"""So many may be answered before other trio tasks get their turn."""
+SPIN_NS = 50_000
+"""How long to look for the next request before parking: about what parking and waking costs."""
+
+
+class _Turn:
+    """Whose turn it is to wait for requests; a lock that does not hand itself over.
+
+    `trio.Lock` gives itself to whoever waits, so that two tasks would answer requests by turns and
+    be scheduled for each. Here the task that runs may take it again at once, and one that waits is
+    woken to try: it gets the turn when the first is waiting for something else.
+    """
+
+    __slots__ = ("_held", "_waiting")
+
+    def __init__(self) -> None:
+        self._held = False
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    async def __aenter__(self) -> None:
+        while self._held:
+            await self._waiting.park()
+        self._held = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self._held = False
+        self._waiting.unpark()
+
+
+class _Waiter:
+    """Takes the place of `trio.lowlevel.wait_readable`, for the one descriptor of the session."""
+
+    def __init__(self, busy: Callable[[], bool]) -> None:
+        self._busy = busy
+        self._in_a_row = 0
+        self._poll = select.poll()
+        self._registered = -1
+
+    async def wait_readable(self, fd: int) -> None:
+        """Return once `fd` has a request; at once when it has one already."""
+        if fd != self._registered:
+            self._poll.register(fd, select.POLLIN)
+            self._registered = fd
+        self._in_a_row += 1
+        if self._in_a_row < REQUESTS_IN_A_ROW:
+            poll = self._poll.poll
+            if poll(0):
+                return
+            if not self._busy():  # else the other thread needs the interpreter more
+                end = time.perf_counter_ns() + SPIN_NS
+                while time.perf_counter_ns() < end:
+                    if poll(0):
+                        return
+        self._in_a_row = 0
+        await trio.lowlevel.wait_readable(fd)
+
+
+def install(busy: Callable[[], bool]) -> bool:
+    """Make pyfuse3 wait eagerly; `busy` tells whether store calls are out in threads.
+
+    Returns whether it did. Call once, before `pyfuse3.main`.
+    """
+    if getattr(pyfuse3, "trio", None) is not trio:
+        log.info(
+            "pyfuse3 does not wait through its global trio: requests are answered the plain way"
+        )
+        return False
+    lowlevel: Any = types.SimpleNamespace(**vars(trio.lowlevel))
+    lowlevel.wait_readable = _Waiter(busy).wait_readable
+    stand_in: Any = types.SimpleNamespace(**vars(trio))
+    stand_in.lowlevel = lowlevel
+    stand_in.Lock = _Turn
+    pyfuse3.trio = stand_in  # type: ignore[attr-defined]
+    return True

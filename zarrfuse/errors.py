@@ -1,0 +1,131 @@
+"""Every exception of ours, and the only table that turns one into an errno.
+
+Used by all; imports nothing of ours. A message is one sentence that names the file, the node and
+the member concerned, because it is what the log, the control files and the command line print.
+"""
+
+import errno
+
+
+class ZarrfuseError(Exception):
+    """Anything that zarrfuse itself reports; `errno` is what a program on the mount sees."""
+
+    errno = errno.EIO
+
+
+class NotFound(ZarrfuseError):
+    """No such key or name."""
+
+    errno = errno.ENOENT
+
+
+class NotAFolder(ZarrfuseError):
+    """A key was used as a folder."""
+
+    errno = errno.ENOTDIR
+
+
+class ReadOnly(ZarrfuseError):
+    """Something would write to a read-only mount."""
+
+    errno = errno.EROFS
+
+
+class NotSupported(ZarrfuseError):
+    """The node must not be loaded, or there is no such rendering."""
+
+    errno = errno.ENOTSUP
+
+
+class MetadataError(NotSupported):
+    """A metadata document breaks a rule, or needs an extension that is not known here.
+
+    The message names the member; whoever knows the path of the document puts it in front.
+    """
+
+
+class PartsDoNotFit(ZarrfuseError):
+    """Bytes given for a chunk do not fit the sizes of its parts."""
+
+    errno = errno.EINVAL
+
+
+class Stale(ZarrfuseError):
+    """The object changed under an open file."""
+
+    errno = errno.ESTALE
+
+
+class Corrupt(ZarrfuseError):
+    """A chunk that cannot be given back whole: missing part, wrong size, checksum, damaged zip."""
+
+    errno = errno.EIO
+
+
+class Denied(ZarrfuseError):
+    """The store refuses, or a symlink leads out of it."""
+
+    errno = errno.EACCES
+
+
+class TimedOut(ZarrfuseError):
+    """The store does not answer in time."""
+
+    errno = errno.ETIMEDOUT
+
+
+class NameTooLong(ZarrfuseError):
+    """A name or key longer than the store takes."""
+
+    errno = errno.ENAMETOOLONG
+
+
+class MountError(ZarrfuseError):
+    """The mount cannot be made or undone; the message is for the person who asked."""
+
+    errno = errno.EIO
+
+
+class SourceError(MountError):
+    """What was named as a source is not there, or is no folder and no zip."""
+
+    errno = errno.ENOENT
+
+
+# What the operating system says of a store's files and a program may be told as it is. Anything
+# else that a store raises is EIO.
+_PASSED_ON = frozenset(
+    {
+        errno.EACCES,
+        errno.EIO,
+        errno.ELOOP,
+        errno.EMFILE,
+        errno.ENAMETOOLONG,
+        errno.ENFILE,
+        errno.ENOENT,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.ENOTDIR,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)
+_TRANSLATED = {errno.EPERM: errno.EACCES, errno.EISDIR: errno.EIO, errno.EXDEV: errno.EACCES}
+
+
+def errno_of(error: BaseException) -> int:
+    """The errno a program on the mount gets for `error` (`docs/design.md`, Errors)."""
+    if isinstance(error, ZarrfuseError):
+        return error.errno
+    if isinstance(error, TimeoutError):
+        return errno.ETIMEDOUT
+    if isinstance(error, OSError) and error.errno is not None:
+        if error.errno in _PASSED_ON:
+            return error.errno
+        return _TRANSLATED.get(error.errno, errno.EIO)
+    return errno.EIO
+
+
+def is_expected(error: BaseException) -> bool:
+    """Whether `error` is an answer (no traceback in the log) rather than a fault of ours."""
+    return isinstance(error, ZarrfuseError | OSError)

@@ -1,0 +1,101 @@
+"""A file made of several pieces of bytes, read as one.
+
+Owns the arithmetic between the bytes of a file and the pieces it is made of. Used by the views.
+It implements `stores.base.Reader`, so whoever reads a file need not know whether it is one stored
+key or a hundred pieces.
+"""
+
+from collections.abc import Sequence
+
+from zarrfuse.errors import Corrupt, Stale
+from zarrfuse.spec.concat_parts import Layout
+from zarrfuse.stores.base import Reader, Store
+
+
+class Literal:
+    """Bytes held in memory; a whole file or one segment of it."""
+
+    __slots__ = ("_data", "mtime_ns", "size")
+
+    def __init__(self, data: bytes, mtime_ns: int = 0) -> None:
+        self._data = data
+        self.size = len(data)
+        self.mtime_ns = mtime_ns
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        """See `stores.base.Reader`; always at hand."""
+        buffer[:] = self._data[offset : offset + len(buffer)]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Stored:
+    """A whole stored key as a segment, opened for each read.
+
+    For files of so many segments that holding them all open would use up the descriptors.
+    """
+
+    __slots__ = ("_key", "_store", "mtime_ns", "size")
+
+    def __init__(self, store: Store, key: str, size: int, mtime_ns: int) -> None:
+        self._store = store
+        self._key = key
+        self.size = size
+        self.mtime_ns = mtime_ns
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        """See `stores.base.Reader`. Raises `Stale` when the key has another size by now."""
+        reader = self._store.open(self._key, wait=wait)
+        try:
+            if reader.size != self.size:
+                raise Stale(f"{self._key} had {self.size} bytes and now has {reader.size}")
+            reader.readinto(buffer, offset, wait=wait)
+        finally:
+            reader.close()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Segmented:
+    """Segments one behind the other. Closing it closes them."""
+
+    __slots__ = ("_layout", "_segments", "mtime_ns", "size")
+
+    def __init__(self, segments: Sequence[Reader]) -> None:
+        self._segments = segments
+        self._layout = Layout([segment.size for segment in segments])
+        self.size = self._layout.size
+        self.mtime_ns = max((segment.mtime_ns for segment in segments), default=0)
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        """See `stores.base.Reader`."""
+        filled = 0
+        for index, start, count in self._layout.pieces(offset, len(buffer)):
+            piece = buffer[filled : filled + count]
+            self._segments[index].readinto(piece, start, wait=wait)
+            filled += count
+
+    def close(self) -> None:
+        """Close every segment."""
+        for segment in self._segments:
+            segment.close()
+
+
+class Broken:
+    """A file that is there and cannot be read: every read raises `Corrupt` with the reason."""
+
+    __slots__ = ("_reason", "mtime_ns", "size")
+
+    def __init__(self, size: int, mtime_ns: int, reason: str) -> None:
+        self._reason = reason
+        self.size = size
+        self.mtime_ns = mtime_ns
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        """Raises `Corrupt`."""
+        raise Corrupt(self._reason)
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,542 @@
+"""Kernel requests in, replies and errno out: a view as a FUSE file system.
+
+Owns the protocol: inode numbers, handles, caching, what is asked of a view at once and what in a
+thread. Knows nothing of Zarr. Used by `daemon`.
+
+Every question is put to the view twice at most: first with `wait=False` from the event loop, and
+only if that says `BlockingIOError`, in a thread, with a time-out. Replies are copied out by pyfuse3
+before anything else runs, so one buffer and one pair of attribute objects serve all requests that
+are answered at once.
+"""
+
+import errno
+import functools
+import logging
+import os
+import stat
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+
+import pyfuse3
+import trio
+from pyfuse3 import FUSEError
+
+from zarrfuse.config import Tuning
+from zarrfuse.errors import Denied, NotFound, ReadOnly, TimedOut, errno_of, is_expected
+from zarrfuse.inodes import Directory, InodeTable, is_junk
+from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.views.attributes import attributes
+from zarrfuse.views.base import Folder
+from zarrfuse.views.control import CONTROL_NAME, ControlFolder, LiveReader, RootWithControl
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FOREVER_S = 1e9  # what the kernel takes as "without limit"
+LARGEST_READ = 1 << 20  # no kernel asks for more at once
+_DIRECTORY_BLOCK = 1 << 20  # the C library lists folders by blocks of st_blksize: fewer requests
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC | os.O_APPEND | os.O_CREAT
+_OWN_OFFSETS = 2  # "." and ".." come before the names
+
+
+def answered(
+    handler: "Callable[Concatenate[ZarrOperations, P], Coroutine[Any, Any, T]]",
+) -> "Callable[Concatenate[ZarrOperations, P], Coroutine[Any, Any, T]]":
+    """Turn whatever leaves a handler into an errno: anything else would kill the mount.
+
+    `BaseException` is left alone; trio cancels with one.
+    """
+
+    @functools.wraps(handler)
+    async def wrapper(self: "ZarrOperations", *args: P.args, **kwargs: P.kwargs) -> T:
+        self.requests += 1
+        try:
+            return await handler(self, *args, **kwargs)
+        except FUSEError:
+            raise
+        except Exception as error:
+            raise FUSEError(self.failed(handler.__name__, error)) from None
+
+    return wrapper  # type: ignore[return-value]  # functools hides that it is a method
+
+
+class OpenFile:
+    """A handle on a file. It is closed when the last read that was given up has come back too."""
+
+    __slots__ = ("_closing", "_lock", "_reads", "inode", "reader")
+
+    def __init__(self, reader: Reader, inode: int) -> None:
+        self.reader = reader
+        self.inode = inode
+        self._lock = threading.Lock()
+        self._reads = 0
+        self._closing = False
+
+    def read_in_thread(self, buffer: memoryview, offset: int) -> None:
+        """Fill `buffer`, waiting for the store as long as it takes."""
+        with self._lock:
+            self._reads += 1
+        try:
+            self.reader.readinto(buffer, offset)
+        finally:
+            with self._lock:
+                self._reads -= 1
+                last = self._closing and not self._reads
+            if last:
+                self.reader.close()
+
+    def close(self) -> None:
+        """Close the reader now, or leave it to the read that is still out."""
+        with self._lock:
+            self._closing = True
+            busy = self._reads
+        if not busy:
+            self.reader.close()
+
+
+class OpenDirectory:
+    """A handle on a folder: the slots of the listing it was opened with, in order."""
+
+    __slots__ = ("begun", "directory", "order")
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+        self.order: list[int] | range = range(0)
+        self.begun = False
+
+    def take(self) -> None:
+        """List what the directory holds now."""
+        directory = self.directory
+        if len(directory.listing) == len(directory.entries):
+            self.order = range(len(directory.entries))
+        else:
+            self.order = sorted(map(directory.slots.__getitem__, directory.listing))
+
+
+class ZarrOperations(pyfuse3.Operations):
+    """Serves the tree below `root` read-only.
+
+    `ttl_s`: how long the kernel may keep names and attributes, in seconds. `xattrs`: whether to
+    offer extended attributes; without, the kernel is told once that there are none.
+    """
+
+    supports_dot_lookup = True
+    enable_writeback_cache = False
+
+    def __init__(
+        self,
+        root: Folder,
+        root_entry: Entry,
+        *,
+        ttl_s: float,
+        space: Callable[[], tuple[int, int]],
+        xattrs: bool = False,
+        tuning: Tuning | None = None,
+    ) -> None:
+        super().__init__()
+        self.tuning = tuning or Tuning()
+        control = ControlFolder(self.status, root)
+        self.inodes = InodeTable(RootWithControl(root, control), root_entry)
+        self._ttl_s = ttl_s
+        self._kernel_ttl_s = min(ttl_s, FOREVER_S)
+        self._space = space
+        self._xattrs = xattrs
+        self._files: dict[int, OpenFile] = {}
+        self._directories: dict[int, OpenDirectory] = {}
+        self._next_handle = 1
+        self._buffer = memoryview(bytearray(LARGEST_READ))
+        self._limiter: trio.CapacityLimiter | None = None
+        self._file_attributes = self._attributes_for(stat.S_IFREG | 0o444, 4096)
+        self._folder_attributes = self._attributes_for(stat.S_IFDIR | 0o555, _DIRECTORY_BLOCK)
+        self._link_attributes = self._attributes_for(stat.S_IFLNK | 0o777, 4096)
+        self._nothing = pyfuse3.EntryAttributes()  # inode 0: the kernel keeps that there is none
+        self._nothing.entry_timeout = self._kernel_ttl_s
+        self._started = time.monotonic()
+        self.requests = 0
+        self.bytes_read = 0
+        self.in_threads = 0
+        self.errors = 0
+        self.last_errors: dict[str, str] = {}
+        self._reported: set[str] = set()
+
+    # -- answers and errors ------------------------------------------------------------------
+
+    def failed(self, request: str, error: Exception) -> int:
+        """The errno for an error; logs what is not an answer, once, with its traceback."""
+        code = errno_of(error)
+        if code in (errno.ENOENT, errno.EROFS, errno.ENOSYS):
+            return code
+        self.errors += 1
+        text = f"{type(error).__name__}: {error}"
+        self.last_errors[request] = text[:1000]
+        if is_expected(error):
+            log.debug("%s: %s", request, text)
+        elif text not in self._reported and len(self._reported) < 1000:
+            self._reported.add(text)
+            log.error("%s failed and is answered as EIO", request, exc_info=error)
+        return code
+
+    async def in_thread(
+        self, function: Callable[[], T], late: Callable[[T], None] | None = None
+    ) -> T:
+        """`function()` in a worker thread.
+
+        Raises `TimedOut` when the store does not answer in time; the thread is left to itself, and
+        what it then still brings is given to `late`.
+        """
+        if self._limiter is None:
+            self._limiter = trio.CapacityLimiter(self.tuning.threads)
+        lock = threading.Lock()
+        given_up = False
+
+        def work() -> T:
+            result = function()
+            with lock:
+                if given_up and late is not None:
+                    late(result)
+            return result
+
+        self.in_threads += 1
+        try:
+            with trio.move_on_after(self.tuning.store_timeout_s):
+                return await trio.to_thread.run_sync(
+                    work, abandon_on_cancel=True, limiter=self._limiter
+                )
+            with lock:
+                given_up = True
+        finally:
+            self.in_threads -= 1
+        raise TimedOut(f"the store did not answer within {self.tuning.store_timeout_s:g} s")
+
+    def _attributes_for(self, mode: int, block: int) -> pyfuse3.EntryAttributes:
+        attributes = pyfuse3.EntryAttributes()
+        attributes.st_mode = mode
+        attributes.st_blksize = block
+        attributes.st_nlink = 1  # for folders too: "not counted", so that find(1) looks in all
+        attributes.st_uid = os.getuid()
+        attributes.st_gid = os.getgid()
+        attributes.entry_timeout = attributes.attr_timeout = self._kernel_ttl_s
+        return attributes
+
+    def _fill(self, entry: Entry, inode: int, *, live: bool = False) -> pyfuse3.EntryAttributes:
+        if entry.kind is Kind.FILE:
+            filled = self._file_attributes
+        elif entry.kind is Kind.FOLDER:
+            filled = self._folder_attributes
+        else:
+            filled = self._link_attributes
+        if entry.denied or live:
+            mode = stat.S_IFMT(filled.st_mode)
+            filled = self._attributes_for(mode if entry.denied else filled.st_mode, 4096)
+            if live:
+                filled.entry_timeout = filled.attr_timeout = 0
+        filled.st_ino = inode
+        filled.st_size = entry.size
+        filled.st_blocks = (entry.size + 511) >> 9
+        filled.st_mtime_ns = filled.st_ctime_ns = filled.st_atime_ns = entry.mtime_ns
+        return filled
+
+    def _fresh(self, directory: Directory) -> bool:
+        return time.monotonic() - directory.listed_at < self._ttl_s and not directory.live
+
+    async def _entry(self, directory: Directory, name: str) -> Entry:
+        """The entry of a name: from a fresh listing, else from the view. Raises `NotFound`."""
+        if self._fresh(directory):
+            entry = directory.listing.get(name)
+            if entry is None:
+                raise NotFound(f"no {name} in {directory.folder.path or 'the root'}")
+            return entry
+        lookup = directory.folder.lookup
+        try:
+            return lookup(name, wait=False)
+        except BlockingIOError:
+            return await self.in_thread(functools.partial(lookup, name))
+
+    def status(self) -> dict[str, Any]:
+        """What `.zarrfuse/status.json` says; sizes in bytes, times in seconds."""
+        return {
+            "uptime_s": round(time.monotonic() - self._started, 3),
+            "requests": self.requests,
+            "bytes_read": self.bytes_read,
+            "kernel_lookups": len(self.inodes),
+            "open_files": len(self._files),
+            "open_folders": len(self._directories),
+            "errors": self.errors,
+            "last_errors": self.last_errors,
+        }
+
+    # -- names -------------------------------------------------------------------------------
+
+    @answered
+    async def lookup(
+        self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        """A name in a folder. A name that is not there is an answer to keep as well."""
+        text = os.fsdecode(name)
+        directory = self.inodes.directory(parent_inode)
+        if text == ".":
+            return self._fill(self.inodes.entry(parent_inode), parent_inode)
+        if text == "..":
+            raise FUSEError(errno.ENOENT)
+        if is_junk(text):
+            return self._nothing
+        if text == CONTROL_NAME and directory is self.inodes.root:
+            entry = Entry(CONTROL_NAME, Kind.FOLDER, 0, 0)
+        else:
+            try:
+                entry = await self._entry(directory, text)
+            except NotFound:
+                directory.drop(text)
+                return self._nothing
+        slot = directory.put(entry)
+        directory.lookups += 1
+        return self._fill(entry, directory.inode_of(slot), live=directory.live)
+
+    async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
+        """The kernel gives lookups back. Nothing may leave this handler."""
+        try:
+            self.inodes.forget(inode_list)
+        except Exception:
+            log.exception("forget failed")
+
+    @answered
+    async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
+        """Attributes; asked again of the view when they are older than the kernel may keep them."""
+        directory, slot = self.inodes.place(inode)
+        entry = directory.entries[slot]
+        known = not directory.number or entry.name == CONTROL_NAME or self._fresh(directory)
+        if not known:
+            entry = await self._entry(directory, entry.name)
+            directory.put(entry)
+        return self._fill(entry, inode, live=directory.live)
+
+    @answered
+    async def readlink(self, inode: int, ctx: pyfuse3.RequestContext) -> bytes:
+        """Where a link leads."""
+        directory, slot = self.inodes.place(inode)
+        name = directory.entries[slot].name
+        return os.fsencode(await self.in_thread(functools.partial(directory.folder.readlink, name)))
+
+    @answered
+    async def access(self, inode: int, mode: int, ctx: pyfuse3.RequestContext) -> bool:
+        """Nothing may be written; the kernel checks the rest by the modes (default_permissions)."""
+        if mode & os.W_OK:
+            raise ReadOnly("the mount is read-only")
+        return True
+
+    # -- folders -----------------------------------------------------------------------------
+
+    @answered
+    async def opendir(self, inode: int, ctx: pyfuse3.RequestContext) -> int:
+        """Open a folder, with a listing no older than the time names may be kept."""
+        if self.inodes.entry(inode).denied:
+            raise Denied("this folder lies outside the store")
+        directory = self.inodes.directory(inode)
+        directory.handles += 1
+        try:
+            await self._list(directory)
+        except BaseException:
+            self._release_directory(directory)
+            raise
+        handle = self._new_handle()
+        self._directories[handle] = OpenDirectory(directory)
+        return handle
+
+    async def _list(self, directory: Directory) -> None:
+        if not self._fresh(directory):
+            started = time.monotonic()
+            listing = await self.in_thread(directory.folder.list)
+            directory.update(listing, started)
+
+    def _release_directory(self, directory: Directory) -> None:
+        directory.handles -= 1
+        self.inodes.release(directory)
+
+    @answered
+    async def readdir(self, fh: int, start_id: int, token: pyfuse3.ReaddirToken) -> None:
+        """Entries with their attributes; an offset is the slot of a name, so it stays true."""
+        handle = self._directories[fh]
+        directory = handle.directory
+        if start_id == 0:
+            if handle.begun:  # the program starts over
+                await self._list(directory)
+            handle.take()
+            handle.begun = True
+        reply = pyfuse3.readdir_reply
+        for offset, name, inode in ((0, b".", directory.inode), (1, b"..", directory.inode)):
+            if start_id <= offset:
+                self._fill(_A_FOLDER, inode)
+                if not reply(token, name, self._folder_attributes, offset + 1):
+                    return
+        order = handle.order
+        first = max(start_id - _OWN_OFFSETS, 0)
+        if not isinstance(order, range):
+            first = bisect_left(order, first)
+        entries = directory.entries
+        above = directory.inode_of(0)
+        fill = self._fill
+        encode = os.fsencode
+        count = 0
+        for slot in order[first:]:
+            entry = entries[slot]
+            if not reply(
+                token, encode(entry.name), fill(entry, above | slot), slot + 1 + _OWN_OFFSETS
+            ):
+                break
+            count += 1
+        directory.lookups += count
+
+    @answered
+    async def releasedir(self, fh: int) -> None:
+        """A folder is closed."""
+        handle = self._directories.pop(fh)
+        self._release_directory(handle.directory)
+
+    # -- files -------------------------------------------------------------------------------
+
+    @answered
+    async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
+        """Open a file. What the kernel has cached of it stays, unless size or time changed."""
+        if flags & _WRITING:
+            raise ReadOnly("the mount is read-only")
+        directory, slot = self.inodes.place(inode)
+        entry = directory.entries[slot]
+        if entry.denied:
+            raise Denied(f"{entry.name} leads out of the store")
+        open_ = functools.partial(directory.folder.open, entry.name)
+        try:
+            reader = open_(wait=False)
+        except BlockingIOError:
+            reader = await self.in_thread(open_, late=_close)
+        handle = self._new_handle()
+        self._files[handle] = OpenFile(reader, inode)
+        info = pyfuse3.FileInfo(fh=handle)
+        if isinstance(reader, LiveReader):  # rendered now: neither size nor bytes are to be kept
+            info.direct_io = True
+            info.keep_cache = False
+            return info
+        seen = (reader.size, reader.mtime_ns)
+        handles, *before = directory.opened.get(slot, (0, -1, -1))
+        info.keep_cache = tuple(before) == seen or self._push(inode, reader, handles)
+        directory.opened[slot] = (handles + 1, *seen)
+        return info
+
+    def _push(self, inode: int, reader: Reader, handles: int) -> bool:
+        """Give a small file to the kernel's page cache, before it asks; whether that was done.
+
+        Elsewhere this can deadlock inside a handler: the kernel waits for a page that is locked by
+        a read which waits for us. No such read can be out while nobody has the file open.
+        """
+        size = reader.size
+        if handles or not 0 < size <= self.tuning.pushed_bytes:
+            return False
+        data = self._buffer[:size]
+        try:
+            reader.readinto(data, 0, wait=False)
+            pyfuse3.notify_store(inode, 0, data)  # type: ignore[arg-type]  # any buffer will do
+        except Exception:  # not at hand, not readable, not taken: then it is read when it is read
+            return False
+        return True
+
+    @answered
+    async def read(  # type: ignore[override]  # any buffer will do
+        self, fh: int, off: int, size: int
+    ) -> bytes | memoryview | bytearray:
+        """Bytes of an open file; fewer than asked only at its end."""
+        file = self._files[fh]
+        size = min(size, file.reader.size - off)
+        if size <= 0:
+            return b""
+        self.bytes_read += size
+        if size <= LARGEST_READ:
+            shared = self._buffer[:size]
+            try:
+                file.reader.readinto(shared, off, wait=False)
+                return shared
+            except BlockingIOError:
+                pass
+        own = bytearray(size)
+        await self.in_thread(functools.partial(file.read_in_thread, memoryview(own), off))
+        return own
+
+    @answered
+    async def release(self, fh: int) -> None:
+        """The last user of a handle is gone."""
+        file = self._files.pop(fh)
+        file.close()
+        directory, slot = self.inodes.place(file.inode)
+        opened = directory.opened.get(slot)
+        if opened is not None:
+            directory.opened[slot] = (opened[0] - 1, *opened[1:])
+
+    def _new_handle(self) -> int:
+        self._next_handle += 1
+        return self._next_handle
+
+    # -- the whole ---------------------------------------------------------------------------
+
+    @answered
+    async def statfs(self, ctx: pyfuse3.RequestContext) -> pyfuse3.StatvfsData:
+        """What the store lies on."""
+        total, free = await self.in_thread(self._space)
+        reply = pyfuse3.StatvfsData()
+        reply.f_bsize = reply.f_frsize = block = 4096
+        reply.f_blocks = total // block
+        reply.f_bfree = reply.f_bavail = free // block
+        reply.f_namemax = 255
+        return reply
+
+    @answered
+    async def getxattr(self, inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> bytes:
+        """One attribute of `listxattr`."""
+        if not self._xattrs:
+            raise FUSEError(errno.ENOSYS)  # the kernel asks once, and never again
+        if not name.startswith(b"user.zarr"):
+            raise FUSEError(pyfuse3.ENOATTR)
+        try:
+            return (await self._attributes(inode))[name]
+        except KeyError:
+            raise FUSEError(pyfuse3.ENOATTR) from None
+
+    @answered
+    async def listxattr(self, inode: int, ctx: pyfuse3.RequestContext) -> list[bytes]:
+        """What the control files say, as attributes."""
+        if not self._xattrs:
+            raise FUSEError(errno.ENOSYS)
+        return list(await self._attributes(inode))
+
+    async def _attributes(self, inode: int) -> dict[bytes, bytes]:
+        directory, slot = self.inodes.place(inode)
+        entry = directory.entries[slot]
+        if entry.denied or directory.live:
+            return {}
+        if entry.kind is Kind.FOLDER:
+            folder = self.inodes.directory(inode).folder
+            return attributes(await self.in_thread(functools.partial(folder.facts, None)))
+        return attributes(
+            await self.in_thread(functools.partial(directory.folder.facts, entry.name))
+        )
+
+    @answered
+    async def flush(self, fh: int) -> None:
+        """Nothing is written: the kernel need not tell of each close."""
+        raise FUSEError(errno.ENOSYS)
+
+    @answered
+    async def _refuse(self, *_: Any) -> NoReturn:
+        raise ReadOnly("the mount is read-only")
+
+    create = link = mkdir = mknod = removexattr = rename = rmdir = _refuse  # type: ignore[assignment]
+    setattr = setxattr = symlink = unlink = write = _refuse  # type: ignore[assignment]
+
+
+_A_FOLDER = Entry("", Kind.FOLDER, 0, 0)
+
+
+def _close(reader: Reader) -> None:
+    reader.close()

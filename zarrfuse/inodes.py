@@ -1,0 +1,184 @@
+"""Numbers for names: the kernel speaks of inodes, views of folders and names.
+
+Owns the inode table and its lookup counts. Used by `fuse`; knows nothing of pyfuse3 or trio, and
+is touched from the event loop only.
+
+Numbers are handed out by the folder, not by the file: a folder that the kernel knows names of has
+a number, each of its names a slot, and an inode is `folder << 32 | slot`. So a folder of 100,000 is
+numbered by two passes in C, and counted by one integer: the kernel gives each lookup back by
+`forget`, and when a folder has got all of them back its slots are free again. A name keeps its slot
+while any name of its folder is known, so that inode numbers and readdir offsets survive a folder
+that changes while it is being listed.
+"""
+
+from collections.abc import Iterable
+from math import inf
+
+from zarrfuse.stores.base import Entry
+from zarrfuse.views.base import Folder
+from zarrfuse.views.control import is_live
+
+ROOT_INODE = 1
+_SLOT_BITS = 32
+_SLOT_MASK = (1 << _SLOT_BITS) - 1
+
+# Names that desktops look for in every folder of every mount. They are answered without asking a
+# store, and are not listed either, so that a listing never names what cannot be opened.
+JUNK_NAMES = frozenset({".hidden", ".xdg-volume-info", ".DS_Store", "autorun.inf", "desktop.ini"})
+JUNK_PREFIXES = (".Trash", "._")
+
+
+def is_junk(name: str) -> bool:
+    """Whether a desktop asks for `name` in every folder and nobody stores it."""
+    return name in JUNK_NAMES or name.startswith(JUNK_PREFIXES)
+
+
+class Directory:
+    """A folder that the kernel knows, with the slots of its names."""
+
+    __slots__ = (
+        "children",
+        "entries",
+        "folder",
+        "handles",
+        "inode",
+        "listed_at",
+        "listing",
+        "live",
+        "lookups",
+        "number",
+        "opened",
+        "parent",
+        "slots",
+    )
+
+    def __init__(self, folder: Folder, number: int, inode: int, parent: "Directory | None") -> None:
+        self.folder = folder
+        self.number = number
+        self.inode = inode
+        self.parent = parent
+        self.live = is_live(folder)
+        """Whether nothing of it may be kept: control files are rendered when asked for."""
+        self.lookups = 0
+        """Lookups of names in here that the kernel has not given back."""
+        self.handles = 0
+        """Open handles on the folder itself; a listing under way needs its slots."""
+        self.children: dict[int, Directory] = {}
+        """By slot: the sub-folders that are directories of their own."""
+        self.opened: dict[int, tuple[int, int, int]] = {}
+        """By slot: handles now open, and size and time of the bytes the kernel may have cached."""
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all names."""
+        self.entries: list[Entry] = []
+        self.slots: dict[str, int] = {}
+        self.listing: dict[str, Entry] = {}
+        self.listed_at = -inf
+        self.opened.clear()
+
+    def update(self, listing: dict[str, Entry], now: float) -> None:
+        """Take a new listing; names that were known keep their slots."""
+        for name in [name for name in listing if is_junk(name)]:
+            del listing[name]
+        if not self.entries:
+            self.entries = list(listing.values())
+            self.slots = dict(zip(listing, range(len(listing)), strict=True))
+        elif listing.keys() == self.slots.keys():
+            self.entries = [listing[name] for name in self.slots]
+        else:
+            for entry in listing.values():
+                self.put(entry)
+        self.listing = listing
+        self.listed_at = now
+
+    def put(self, entry: Entry) -> int:
+        """Keep an entry under its name; its slot."""
+        slot = self.slots.get(entry.name)
+        if slot is None:
+            slot = self.slots[entry.name] = len(self.entries)
+            self.entries.append(entry)
+        else:
+            self.entries[slot] = entry
+        return slot
+
+    def drop(self, name: str) -> None:
+        """Take note that a name is gone."""
+        self.listing.pop(name, None)
+
+    def inode_of(self, slot: int) -> int:
+        """The inode number of a slot."""
+        return self.number << _SLOT_BITS | slot
+
+    @property
+    def unused(self) -> bool:
+        """Whether neither the kernel nor an open handle needs anything in here."""
+        return not (self.lookups or self.handles or self.children)
+
+
+class InodeTable:
+    """Every directory the kernel knows."""
+
+    def __init__(self, root: Folder, entry: Entry) -> None:
+        self._above = Directory(root, 0, 0, None)  # its slot 1 is the root: inode 1, as FUSE has it
+        self._above.entries = [entry, entry]
+        self.root = Directory(root, 1, ROOT_INODE, None)
+        self._above.children[ROOT_INODE] = self.root
+        self._directories = {0: self._above, 1: self.root}
+        self._next_number = 2
+
+    def __len__(self) -> int:
+        """Lookups that the kernel has not given back."""
+        return sum(d.lookups for d in self._directories.values())
+
+    def place(self, inode: int) -> tuple[Directory, int]:
+        """The directory an inode lies in, and its slot there. `KeyError` for an unknown one."""
+        return self._directories[inode >> _SLOT_BITS], inode & _SLOT_MASK
+
+    def entry(self, inode: int) -> Entry:
+        """The entry of an inode, as last seen."""
+        directory, slot = self.place(inode)
+        return directory.entries[slot]
+
+    def directory(self, inode: int) -> Directory:
+        """The directory that a folder's inode stands for."""
+        parent, slot = self.place(inode)
+        directory = parent.children.get(slot)
+        if directory is None:
+            folder = parent.folder.child(parent.entries[slot].name)
+            directory = Directory(folder, self._next_number, inode, parent)
+            self._next_number += 1
+            self._directories[directory.number] = directory
+            parent.children[slot] = directory
+        return directory
+
+    def forget(self, counts: Iterable[tuple[int, int]]) -> None:
+        """The kernel gives lookups back: pairs of inode and number."""
+        for inode, count in counts:
+            directory = self._directories.get(inode >> _SLOT_BITS)
+            if directory is None or directory is self._above:
+                continue
+            directory.lookups -= count
+            if directory.lookups <= 0:
+                self.release(directory)
+
+    def release(self, directory: Directory) -> None:
+        """Free a directory that may have become unused, and those above it in turn."""
+        current: Directory | None = directory
+        while current is not None and not current.lookups and not current.handles:
+            for slot, child in list(current.children.items()):
+                # The kernel has given back the folder itself before the names in it: those are
+                # still to come, and the child frees itself when they do.
+                if child.unused:
+                    del current.children[slot]
+                    del self._directories[child.number]
+            if current.children:
+                return
+            current.clear()
+            parent = current.parent
+            if parent is None:
+                return
+            if not parent.lookups:
+                del self._directories[current.number]
+                del parent.children[current.inode & _SLOT_MASK]
+            current = parent

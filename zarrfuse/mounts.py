@@ -1,0 +1,170 @@
+"""What the kernel has mounted where, and whether a mount can be made or undone.
+
+Owns the mount table, the checks before a mount, and the call of `fusermount3`. Used by `daemon`,
+`info` and `cli`. It never touches a mountpoint that may hang: the table is read from `/proc`, and
+what has to be touched is touched in a thread that may be given up.
+"""
+
+import errno
+import os
+import re
+import subprocess
+import threading
+from dataclasses import dataclass
+
+from zarrfuse.errors import MountError
+
+TYPE = "fuse.zarrfuse"
+_ANSWER_WITHIN_S = 3.0
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of the mount table; `device` is `major:minor`."""
+
+    mountpoint: str
+    type: str
+    source: str
+    device: str
+
+
+def mounts() -> list[Mount]:
+    """All mounts this process sees, in the order they were made."""
+    found = []
+    with open("/proc/self/mountinfo", "rb") as table:
+        for line in table:
+            fields = line.split(b" ")
+            dash = fields.index(b"-", 6)
+            found.append(
+                Mount(
+                    mountpoint=_unescaped(fields[4]),
+                    type=_unescaped(fields[dash + 1]),
+                    source=_unescaped(fields[dash + 2]),
+                    device=fields[2].decode(),
+                )
+            )
+    return found
+
+
+def _unescaped(field: bytes) -> str:
+    return os.fsdecode(_ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), field))
+
+
+def mount_at(path: str) -> Mount | None:
+    """The mount whose mountpoint is `path` (as `resolved` gives it), the topmost if several."""
+    return next((m for m in reversed(mounts()) if m.mountpoint == path), None)
+
+
+def mount_around(path: str) -> Mount | None:
+    """The zarrfuse mount that `path` lies in."""
+    inside = [m for m in mounts() if path == m.mountpoint or path.startswith(m.mountpoint + "/")]
+    last = max(inside, key=lambda m: len(m.mountpoint), default=None)
+    return last if last is not None and last.type == TYPE else None
+
+
+def resolved(path: str) -> str:
+    """`path` without symlinks; if it is a mountpoint, without touching what is mounted there."""
+    path = os.path.abspath(path)
+    outer = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    return outer if mount_at(outer) else os.path.realpath(outer)
+
+
+def answer_of(path: str) -> int | None:
+    """0 if a mount answers `stat`, else its errno (ENOTCONN: nobody serves it); None if it hangs."""
+    result: list[int] = []
+
+    def ask() -> None:
+        try:
+            os.stat(path)
+        except OSError as error:
+            result.append(error.errno or errno.EIO)
+        else:
+            result.append(0)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(_ANSWER_WITHIN_S)
+    return result[0] if result else None
+
+
+def check(source: str, mountpoint: str, *, nonempty: bool = False) -> None:
+    """Raises `MountError` with the one reason why `source` cannot be mounted on `mountpoint`.
+
+    Both as `resolved` gives them. A mountpoint left behind by a daemon that was killed is cleared.
+    """
+    _check_fuse()
+    mounted = mount_at(mountpoint)
+    if mounted is not None and mounted.type.startswith("fuse"):
+        answer = answer_of(mountpoint)
+        if answer != errno.ENOTCONN:
+            state = "already mounted" if answer is not None else "already mounted, and hangs"
+            raise MountError(f"{mountpoint} is {state}: {mounted.source} ({mounted.type})")
+        unmount(mountpoint, lazy=True)
+    if _lies_in(source, mountpoint):
+        raise MountError(f"the source {source} lies inside the mountpoint {mountpoint}")
+    if os.path.isdir(source) and _lies_in(mountpoint, source):
+        raise MountError(f"the mountpoint {mountpoint} lies inside the source {source}")
+    if not os.path.lexists(mountpoint):
+        raise MountError(f"there is no mountpoint {mountpoint}: make an empty folder first")
+    if not os.path.isdir(mountpoint):
+        raise MountError(f"the mountpoint {mountpoint} is not a folder")
+    try:
+        names = os.listdir(mountpoint)
+    except PermissionError:
+        raise MountError(f"no permission to look into the mountpoint {mountpoint}") from None
+    if names and not nonempty:
+        raise MountError(
+            f"the mountpoint {mountpoint} is not empty; -o nonempty would hide what is in it"
+        )
+    if os.geteuid() != 0 and not os.access(mountpoint, os.W_OK):
+        raise MountError(f"no permission to mount on {mountpoint}: this user may not write it")
+
+
+def _check_fuse() -> None:
+    if not os.path.exists("/dev/fuse"):
+        raise MountError(
+            "there is no /dev/fuse: load the kernel module (modprobe fuse), or give the container "
+            "the device (--device /dev/fuse --cap-add SYS_ADMIN)"
+        )
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise MountError("no permission to use /dev/fuse: this user may not read and write it")
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def unmount(mountpoint: str, *, lazy: bool = False) -> None:
+    """Undo a mount; `lazy` detaches it at once and lets open files live on.
+
+    Raises `MountError` with the reason: not mounted, busy, not permitted.
+    """
+    arguments = ["fusermount3", "-u", *(["-z"] if lazy else []), "--", mountpoint]
+    try:
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
+    except FileNotFoundError:
+        raise MountError("fusermount3 is missing: install the package fuse3") from None
+    except subprocess.TimeoutExpired:
+        raise MountError(f"{mountpoint} could not be unmounted within a minute") from None
+    if done.returncode:
+        reason = done.stderr.strip().removeprefix("fusermount3: ") or "fusermount3 failed"
+        hint = "; --lazy detaches it now" if "busy" in reason and not lazy else ""
+        raise MountError(f"{mountpoint} could not be unmounted: {reason}{hint}")
+
+
+def tune(mount: Mount, readahead_kib: int, max_background: int) -> list[str]:
+    """Raise what the kernel reads ahead and keeps in flight; what was refused, as text."""
+    minor = mount.device.partition(":")[2]
+    refused = []
+    for path, value in (
+        (f"/sys/class/bdi/{mount.device}/read_ahead_kb", readahead_kib),
+        (f"/sys/fs/fuse/connections/{minor}/max_background", max_background),
+        (f"/sys/fs/fuse/connections/{minor}/congestion_threshold", max_background * 3 // 4),
+    ):
+        try:
+            with open(path, "w", encoding="ascii") as setting:
+                setting.write(str(value))
+        except OSError as error:
+            refused.append(f"{path}: {error.strerror}")
+    return refused

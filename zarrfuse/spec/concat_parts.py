@@ -1,0 +1,384 @@
+"""How a chunk is stored as parts under several keys: the `concat-parts` storage transformer.
+
+Owns the arithmetic between a merged chunk and its parts: which keys, which sizes, which pieces a
+read touches, and whether the parts of one chunk could be mistaken for another chunk. Used by `node`
+to read metadata and by the views to list, read and write chunks. It must not know stores or bytes.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import prod
+from typing import Any, ClassVar, Self
+
+from zarrfuse.errors import MetadataError, PartsDoNotFit
+from zarrfuse.spec.chunk_keys import ChunkKeyEncoding, key_problem, sample_keys, suffix_problem
+from zarrfuse.spec.members import (
+    refuse_unknown,
+    shown,
+    take_array,
+    take_integer,
+    take_object,
+    take_string,
+)
+
+# Stacked transformers multiply their parts: ten of ten would make 10^10.
+_MAX_PARTS = 100_000
+_MAX_STACKED = 32
+# No store takes a longer key: S3 1,024 bytes, file systems 255 per segment.
+_MAX_SUFFIX_CHARACTERS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a chunk: what its key has behind the chunk's key, and its size in bytes.
+
+    `size` is None where the metadata leaves it open.
+    """
+
+    key_suffix: str
+    size: int | None
+
+    @classmethod
+    def from_json(cls, value: object, member: str) -> Self:
+        """The part that `value` writes down. Raises `MetadataError` that starts with `member`."""
+        part = take_object(value, member)
+        refuse_unknown(part, {"key_suffix", "size"}, member)
+        if "key_suffix" not in part:
+            raise MetadataError(f"{member}: key_suffix: is missing")
+        key_suffix = take_string(part["key_suffix"], f"{member}: key_suffix")
+        if len(key_suffix) > _MAX_SUFFIX_CHARACTERS:
+            raise MetadataError(
+                f"{member}: key_suffix: has {len(key_suffix)} characters, "
+                f"more than the {_MAX_SUFFIX_CHARACTERS} that stores take"
+            )
+        if problem := suffix_problem(key_suffix):
+            raise MetadataError(f"{member}: key_suffix: {shown(key_suffix)} {problem}")
+        if "size" not in part:
+            return cls(key_suffix, None)
+        return cls(key_suffix, take_integer(part["size"], f"{member}: size", minimum=0))
+
+    @property
+    def title(self) -> str:
+        """The part as a message names it."""
+        return f"part `{self.key_suffix}`" if self.key_suffix else "the main part"
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that stands for this part in a `zarr.json`."""
+        sized = {} if self.size is None else {"size": self.size}
+        return {"key_suffix": self.key_suffix, **sized}
+
+
+@dataclass(frozen=True)
+class ConcatParts:
+    """One `concat-parts` transformer: the parts of a chunk, in the order of its bytes.
+
+    Source: Concatenate Parts Storage Transformer 0.1, Configuration.
+    """
+
+    name: ClassVar[str] = "concat-parts"
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, Any]) -> Self:
+        """The transformer with this configuration.
+
+        Raises `MetadataError` for no parts, two parts with one key, a negative size, a suffix with
+        which a key could not be stored, or anything of the wrong type.
+        """
+        refuse_unknown(configuration, {"parts"})
+        if "parts" not in configuration:
+            raise MetadataError("parts: is missing")
+        values = take_array(configuration["parts"], "parts")
+        if not values:
+            raise MetadataError("parts: must list one or more parts")
+        parts = tuple(Part.from_json(value, f"parts[{i}]") for i, value in enumerate(values))
+        _refuse_one_key_twice(parts)
+        return cls(parts)
+
+    @property
+    def writable(self) -> bool:
+        """Whether a chunk can be split: at most one part leaves its size open (Configuration)."""
+        return sum(part.size is None for part in self.parts) <= 1
+
+    def split(self, nbytes: int) -> list[tuple[int, int]]:
+        """[start, stop) of each part in a merged chunk of `nbytes` bytes.
+
+        Raises `PartsDoNotFit` (Concatenate Parts Storage Transformer, Description, write).
+        """
+        return _split(self.parts, nbytes)
+
+
+@dataclass(frozen=True)
+class StoredParts:
+    """The parts that the transformers of an array make together; made by `stack`.
+
+    `leaves` are the stored parts in the order of the merged chunk's bytes, each with its whole key
+    suffix and with its size where the metadata gives it or it follows. `sums` are the sizes that
+    several leaves of open size have together: (first leaf, behind the last leaf, bytes).
+    """
+
+    leaves: tuple[Part, ...]
+    sums: tuple[tuple[int, int, int], ...] = ()
+
+    @cached_property
+    def writable(self) -> bool:
+        """Whether a chunk can be split: at most one leaf is of open size.
+
+        A transformer with two parts of open size is no obstacle when the next one sizes both.
+        """
+        return sum(leaf.size is None for leaf in self.leaves) <= 1
+
+    @cached_property
+    def nested(self) -> tuple[tuple[int, str], ...]:
+        """(leaf index, key suffix) of the leaves that are stored in a folder beside the chunk."""
+        return tuple(
+            (index, leaf.key_suffix)
+            for index, leaf in enumerate(self.leaves)
+            if "/" in leaf.key_suffix
+        )
+
+    @cached_property
+    def _flat(self) -> tuple[dict[str, int], tuple[int, ...]]:
+        """The leaves beside the chunk by key suffix, and the lengths of these suffixes, rising."""
+        by_suffix = {
+            leaf.key_suffix: index
+            for index, leaf in enumerate(self.leaves)
+            if "/" not in leaf.key_suffix
+        }
+        return by_suffix, tuple(sorted({len(suffix) for suffix in by_suffix}))
+
+    def candidates(self, name: str) -> Iterator[tuple[str, int]]:
+        """(the chunk's name, leaf index) for each leaf that `name` could be, by its ending.
+
+        `name` is a name in the folder of the chunk. Whether the first is the name of a chunk is for
+        the key encoding to say. Leaves in other folders are in `nested`. Costs one look-up for each
+        distinct length of a suffix, however many leaves there are.
+        """
+        by_suffix, lengths = self._flat
+        for length in lengths:
+            stem = len(name) - length
+            if stem <= 0:
+                return
+            index = by_suffix.get(name[stem:])
+            if index is not None:
+                yield name[:stem], index
+
+    def split(self, nbytes: int) -> list[tuple[int, int]]:
+        """[start, stop) of each leaf in a merged chunk of `nbytes` bytes.
+
+        Raises `PartsDoNotFit`.
+        """
+        return _split(self.leaves, nbytes)
+
+    def problem(self, sizes: Sequence[int | None]) -> str | None:
+        """What is wrong with a chunk whose leaves have these stored sizes, as a clause, or None.
+
+        `sizes` has one entry per leaf, in bytes, None for a leaf that is absent. That a chunk with
+        no leaf at all is absent rather than broken is for the caller to know.
+        """
+        stored = []
+        for leaf, size in zip(self.leaves, sizes, strict=True):
+            if size is None:
+                return f"{leaf.title} is missing"
+            if leaf.size is not None and size != leaf.size:
+                return f"{leaf.title} has {size} bytes, its declared size is {leaf.size}"
+            stored.append(size)
+        for start, stop, size in self.sums:
+            found = sum(stored[start:stop])
+            if found != size:
+                return (
+                    f"{self.leaves[start].title} to {self.leaves[stop - 1].title} have {found} "
+                    f"bytes together, their declared size is {size}"
+                )
+        return None
+
+
+def stack(transformers: Sequence[ConcatParts]) -> StoredParts:
+    """The stored parts of a chunk that passes through `transformers` on its way to the store.
+
+    The first is nearest the codecs: it splits the chunk, and each following one splits every part
+    of the one before, so a stored key is the chunk's key, the suffix of the first, that of the
+    second and so on. Raises `MetadataError` if two stored parts have one key, if the sizes
+    contradict each other, or if there are more parts than any array can mean.
+    """
+    if len(transformers) > _MAX_STACKED:
+        raise MetadataError(f"more than {_MAX_STACKED} transformers are stacked")
+    if prod(len(transformer.parts) for transformer in transformers) > _MAX_PARTS:
+        raise MetadataError(f"parts: a chunk has more than {_MAX_PARTS} stored parts")
+
+    # `levels[k]` are the parts that exist behind transformer k, suffixes joined, in the order of
+    # the bytes. Each part of one level falls into as many of the next as transformer k + 1 has.
+    levels = [[Part("", None)]]
+    for transformer in transformers:
+        levels.append(
+            [
+                Part(before.key_suffix + part.key_suffix, part.size)
+                for before in levels[-1]
+                for part in transformer.parts
+            ]
+        )
+    counts = [len(transformer.parts) for transformer in transformers]
+    _add_up(levels, counts)
+    sums = _share_out(levels, counts)
+    leaves = tuple(levels[-1])
+    _refuse_one_key_twice(leaves)
+    return StoredParts(leaves, sums)
+
+
+def _add_up(levels: list[list[Part]], counts: list[int]) -> None:
+    """Gives each part of open size the sum of the parts it falls into, where all of them have one.
+
+    Raises `MetadataError` where that sum contradicts a declared size.
+    """
+    for level in reversed(range(len(counts))):
+        count = counts[level]
+        for index, part in enumerate(levels[level]):
+            inner = levels[level + 1][index * count : (index + 1) * count]
+            total = 0
+            for piece in inner:
+                if piece.size is None:
+                    break
+                total += piece.size
+            else:
+                if part.size is None:
+                    levels[level][index] = Part(part.key_suffix, total)
+                elif part.size != total:
+                    raise MetadataError(
+                        f"parts: {part.title} has the size {part.size}, "
+                        f"but falls into parts of {total} bytes together"
+                    )
+
+
+def _share_out(levels: list[list[Part]], counts: list[int]) -> tuple[tuple[int, int, int], ...]:
+    """Gives what a sized part has left to the one part of open size among those it falls into.
+
+    Where there are several, only their sum is known: returned as (first leaf, behind the last leaf,
+    bytes). Raises `MetadataError` where less than nothing is left.
+    """
+    sums = []
+    leaves = len(levels[-1])
+    for level, count in enumerate(counts):
+        width = leaves // len(levels[level])
+        for index, part in enumerate(levels[level]):
+            if part.size is None:
+                continue
+            inner = range(index * count, (index + 1) * count)
+            pieces = levels[level + 1]
+            open_ones = [i for i in inner if pieces[i].size is None]
+            if not open_ones:
+                continue
+            left = part.size - sum(pieces[i].size or 0 for i in inner)
+            if left < 0:
+                raise MetadataError(
+                    f"parts: {part.title} has the size {part.size}, "
+                    f"but falls into parts of {part.size - left} bytes and more"
+                )
+            if len(open_ones) == 1:
+                pieces[open_ones[0]] = Part(pieces[open_ones[0]].key_suffix, left)
+            else:
+                sums.append((index * width, (index + 1) * width, part.size))
+    return tuple(sums)
+
+
+def _refuse_one_key_twice(parts: Sequence[Part]) -> None:
+    seen = set()
+    for part in parts:
+        if part.key_suffix in seen:
+            raise MetadataError(f"parts: key_suffix: {shown(part.key_suffix)} stands twice")
+        seen.add(part.key_suffix)
+
+
+def _split(parts: Sequence[Part], nbytes: int) -> list[tuple[int, int]]:
+    """[start, stop) of each part in `nbytes` bytes; the one part of open size gets the rest."""
+    open_ones = sum(part.size is None for part in parts)
+    if open_ones > 1:
+        raise PartsDoNotFit(f"{open_ones} parts are of open size, so a chunk cannot be split")
+    rest = nbytes - sum(part.size or 0 for part in parts)
+    if rest < 0 or (rest > 0 and not open_ones):
+        bound = "at least" if open_ones else "exactly"
+        raise PartsDoNotFit(
+            f"a chunk of {nbytes} bytes does not fit its parts, which take {bound} {nbytes - rest}"
+        )
+    stops = list(accumulate(rest if part.size is None else part.size for part in parts))
+    return list(zip([0, *stops], stops, strict=False))
+
+
+class Layout:
+    """Where the parts of one chunk lie in the merged chunk, for many reads of it.
+
+    `sizes` are the stored sizes in bytes, in order; `size` is that of the merged chunk.
+    """
+
+    __slots__ = ("_parts", "_starts", "size")
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        # Empty parts are left out, so that a read costs nothing for those it passes over.
+        self._parts = [index for index, size in enumerate(sizes) if size]
+        self._starts = [0, *accumulate(sizes[index] for index in self._parts)]
+        self.size = self._starts[-1]
+
+    def pieces(self, offset: int, size: int) -> list[tuple[int, int, int]]:
+        """(part index, offset in the part, bytes) of what `size` bytes from `offset` on touch.
+
+        Clipped at the end of the merged chunk, no piece is empty; offsets are not negative. Costs a
+        binary search and the parts touched.
+        """
+        stop = min(offset + size, self.size)
+        if offset >= stop:
+            return []
+        starts = self._starts
+        at = bisect_right(starts, offset) - 1
+        found = []
+        while offset < stop:
+            end = min(stop, starts[at + 1])
+            found.append((self._parts[at], offset - starts[at], end - offset))
+            offset = end
+            at += 1
+        return found
+
+
+def pieces(sizes: Sequence[int], offset: int, size: int) -> list[tuple[int, int, int]]:
+    """`Layout(sizes).pieces(offset, size)`, for a chunk that is read once."""
+    return Layout(sizes).pieces(offset, size)
+
+
+def check_part_keys(parts: StoredParts, encoding: ChunkKeyEncoding, ndim: int) -> None:
+    """Raises `MetadataError` if a part could be mistaken for another chunk, its part, or metadata.
+
+    That is: if for two chunks a and b the key of a part of a is the key of b or of a part of b, or
+    if a part's key cannot be stored, or ends in a metadata name.
+    """
+    # key(a) + s = key(b) + t for two different chunks needs suffixes of different lengths; say s is
+    # the longer. Then s = x + t with x not empty, and key(a) + x = key(b). (t = "" stands for the
+    # key of b itself, whether or not there is a main part.)
+    #
+    # So the question is for each x whether some key becomes the key of another chunk with x behind
+    # it. An encoding made of decimal numbers has the same number of separators in every key. So
+    # what x adds are digits at the end of the last number, in front of whatever follows it; and if
+    # such digits make another canonical number of any number, they do of 1. Hence trying the chunk
+    # 1, 1, ... is enough, and 0 and 10 stand in for encodings from elsewhere.
+    keys = sample_keys(encoding, ndim)
+    suffixes = {leaf.key_suffix for leaf in parts.leaves} | {""}
+    lengths = sorted({len(suffix) for suffix in suffixes})
+    cleared = set()
+    for leaf in parts.leaves:
+        suffix = leaf.key_suffix
+        if problem := key_problem(keys[0] + suffix):
+            raise MetadataError(f"parts: key_suffix: {shown(suffix)} {problem}")
+        for length in lengths:
+            if length >= len(suffix):
+                break
+            added, other = suffix[: len(suffix) - length], suffix[len(suffix) - length :]
+            if added in cleared or other not in suffixes:
+                continue
+            for key in keys:
+                coords = encoding.decode(key + added, ndim)
+                if coords is not None:
+                    raise MetadataError(
+                        f"parts: key_suffix: {shown(suffix)} behind the key {shown(key)} "
+                        f"is a key of the chunk at {list(coords)}"
+                    )
+            cleared.add(added)

@@ -1,0 +1,169 @@
+"""Takes values out of JSON documents, or says which member is wrong.
+
+Used by every reader of metadata in `zarrfuse.spec`, so that refusals read alike: the path of the
+member, a colon, one clause. It must not know any particular document.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from zarrfuse.errors import MetadataError
+
+Document: TypeAlias = dict[str, msgspec.Raw]
+"""The members of a JSON object, each still JSON: some are large, and most of these not needed."""
+
+_SHOWN_CHARACTERS = 80
+
+
+def shown(value: object) -> str:
+    """`value` as an error message shows it: scalars as JSON spells them, the rest by kind.
+
+    Long strings are cut, so that a message stays a sentence whatever the document holds.
+    """
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "an array"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
+
+
+def take_object(value: object, member: str) -> Mapping[str, Any]:
+    """`value` if it is an object. Raises `MetadataError` naming `member`."""
+    if not isinstance(value, Mapping):
+        raise MetadataError(f"{member}: must be an object, not {shown(value)}")
+    return value
+
+
+def take_array(value: object, member: str) -> Sequence[Any]:
+    """`value` if it is an array. Raises `MetadataError` naming `member`."""
+    if not isinstance(value, list | tuple):
+        raise MetadataError(f"{member}: must be an array, not {shown(value)}")
+    return value
+
+
+def take_string(value: object, member: str) -> str:
+    """`value` if it is a string. Raises `MetadataError` naming `member`."""
+    if not isinstance(value, str):
+        raise MetadataError(f"{member}: must be a string, not {shown(value)}")
+    return value
+
+
+def take_integer(value: object, member: str, *, minimum: int) -> int:
+    """`value` if it is an integer of at least `minimum`, of any size.
+
+    `true` is no integer, and neither is `4.0`. Raises `MetadataError` naming `member`.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise MetadataError(f"{member}: must be an integer, not {shown(value)}")
+    if value < minimum:
+        raise MetadataError(f"{member}: must be at least {minimum}, not {shown(value)}")
+    return value
+
+
+def take_integers(value: object, member: str, *, minimum: int) -> tuple[int, ...]:
+    """`value` if it is an array of integers of at least `minimum`.
+
+    Raises `MetadataError` naming `member` and the index of the first wrong one.
+    """
+    return tuple(
+        take_integer(item, f"{member}[{index}]", minimum=minimum)
+        for index, item in enumerate(take_array(value, member))
+    )
+
+
+def refuse_unknown(members: Mapping[str, Any], known: Collection[str], member: str = "") -> None:
+    """Raises `MetadataError` for the first of `members` that is not `known`.
+
+    A later version of an extension may add a member that changes the meaning of the others, and
+    counts on readers of this version to stop (ZEP 9, Versioning and spec evolution).
+    """
+    for name in members:
+        if name not in known:
+            where = f"{member}: " if member else ""
+            raise MetadataError(f"{where}{shown(name)}: unknown member")
+
+
+_DECODER = msgspec.json.Decoder(Document)
+_CONSTANT = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\b")
+
+
+class _Required(Enum):
+    REQUIRED = "required"
+
+
+_REQUIRED: Final = _Required.REQUIRED
+
+
+def decode_document(document: bytes) -> Document:
+    """The members of the one JSON object that `document` is; of two with one name the last.
+
+    Raises `MetadataError` for anything else, however it is broken.
+    """
+    try:
+        document.decode()  # members that nobody decodes must be readable, too
+        return _DECODER.decode(document)
+    except msgspec.ValidationError as error:
+        raise MetadataError(f"is no JSON object: {error}") from error
+    except msgspec.DecodeError as error:
+        hint = "; NaN and Infinity need quotes" if _CONSTANT.search(document) else ""
+        raise MetadataError(f"is not JSON: {error}{hint}") from error
+    except UnicodeDecodeError as error:
+        raise MetadataError(f"is not UTF-8 at byte {error.start}") from error
+    except RecursionError as error:
+        raise MetadataError("is nested too deeply") from error
+
+
+def quote_constants(document: bytes) -> bytes:
+    """`document` with NaN, Infinity and -Infinity, which are not JSON, made strings.
+
+    Comes back as it is if it holds none, or is broken in another way.
+    """
+    if _CONSTANT.search(document) is None:
+        return document
+    try:
+        return json.dumps(json.loads(document.decode(), parse_constant=str)).encode()
+    except (ValueError, RecursionError):
+        return document
+
+
+def decode_raw(raw: msgspec.Raw, member: str) -> Any:
+    """The value of `raw`. Raises `MetadataError` naming `member` if it cannot be represented."""
+    try:
+        return msgspec.json.decode(raw)
+    except (ValueError, RecursionError) as error:  # those of msgspec are ValueErrors
+        raise MetadataError(f"{member}: {error}") from error
+
+
+def take_member(document: Document, name: str, default: Any = _REQUIRED) -> Any:
+    """The value of the member `name`, or `default`.
+
+    Raises `MetadataError` naming it if it is missing and there is no default.
+    """
+    if name in document:
+        return decode_raw(document[name], name)
+    if default is _REQUIRED:
+        raise MetadataError(f"{name}: is missing")
+    return default
+
+
+def is_object(raw: msgspec.Raw) -> bool:
+    """Whether `raw` is an object, without decoding it."""
+    return bytes(memoryview(raw)[:1]) == b"{"
+
+
+def may_be_ignored(raw: msgspec.Raw) -> bool:
+    """Whether `raw` is an object with `must_understand` false; nothing else in it is decoded."""
+    if not is_object(raw):
+        return False
+    try:
+        return bytes(_DECODER.decode(raw).get("must_understand", b"")) == b"false"
+    except (ValueError, RecursionError):
+        return False

@@ -1,0 +1,84 @@
+"""How a Zarr v3 extension is named and written down (ZEP 9).
+
+Owns the two kinds of names and the two spellings of an extension, short-hand and object. Used by
+`chunk_keys`, `extensions` and `node` for every extension point. It must not know which extensions
+exist.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zarrfuse.errors import MetadataError
+from zarrfuse.spec.members import refuse_unknown, shown, take_object, take_string
+
+# The regular expressions of ZEP 9, Extension naming, without their `^` and `$`: they are matched in
+# full, because `$` in Python lets a newline at the end pass.
+_RAW_NAME = re.compile(r"[a-z0-9\-_.]+")
+_URI_NAME = re.compile(r"https?://[^/?#]+[^?#]*")
+
+_EXTENSION_MEMBERS = frozenset({"name", "configuration", "must_understand"})
+
+
+def is_raw_name(name: str) -> bool:
+    """Whether `name` is a raw name, such as `zstd`: assigned by a registry (ZEP 9, Phase 1)."""
+    return _RAW_NAME.fullmatch(name) is not None
+
+
+def is_uri_name(name: str) -> bool:
+    """Whether `name` is a URI-based name, which anybody may use (ZEP 9, Phase 1)."""
+    return _URI_NAME.fullmatch(name) is not None
+
+
+def is_name(name: str) -> bool:
+    """Whether `name` may name an extension: a raw name or a URI-based one."""
+    return is_raw_name(name) or is_uri_name(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """One extension as a document lists it; a short-hand name has an empty configuration."""
+
+    name: str
+    configuration: Mapping[str, Any]
+    must_understand: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """The object spelling, with the members that say more than their default."""
+        document: dict[str, Any] = {"name": self.name}
+        if self.configuration:
+            document["configuration"] = dict(self.configuration)
+        if not self.must_understand:
+            document["must_understand"] = False
+        return document
+
+
+def parse_extension(value: object, member: str) -> Extension:
+    """The extension that `value` writes down, as a short-hand name or as an object.
+
+    `member` is where it stands, for messages. Raises `MetadataError` for anything that is neither,
+    a name that breaks the rules, or an unknown member (ZEP 9, Extension definitions).
+    """
+    if isinstance(value, str):
+        return Extension(_checked_name(value, member), {})
+    if not isinstance(value, Mapping):
+        raise MetadataError(f"{member}: must be a name or an object, not {shown(value)}")
+    if "name" not in value:
+        raise MetadataError(f"{member}: name: is missing")
+    name = _checked_name(take_string(value["name"], f"{member}: name"), f"{member}: name")
+    where = f"{member}: {name}"
+    refuse_unknown(value, _EXTENSION_MEMBERS, where)
+    must_understand = value.get("must_understand", True)
+    if not isinstance(must_understand, bool):
+        raise MetadataError(
+            f"{where}: must_understand: must be true or false, not {shown(must_understand)}"
+        )
+    configuration = take_object(value.get("configuration", {}), f"{where}: configuration")
+    return Extension(name, configuration, must_understand)
+
+
+def _checked_name(name: str, member: str) -> str:
+    if not is_name(name):
+        raise MetadataError(f"{member}: {shown(name)} is neither a raw name nor a URI-based name")
+    return name

@@ -1,0 +1,451 @@
+"""What one metadata document says: an array or a group, of Zarr v3 or v2.
+
+Owns the values that the views build on, and the reading of `zarr.json`, `.zarray` and `.zgroup`
+into them with every rule that decides whether a node may be loaded. It must not know where a
+document came from, what else is in the store, or how a chunk is decoded: data types, codecs and
+fill values are kept as JSON.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+import msgspec
+
+from zarrfuse.errors import MetadataError
+from zarrfuse.spec.chunk_keys import (
+    ChunkKeyEncoding,
+    V2Encoding,
+    parse_chunk_key_encoding,
+    sample_keys,
+)
+from zarrfuse.spec.concat_parts import ConcatParts, StoredParts, check_part_keys, stack
+from zarrfuse.spec.extensions import judge_extensions
+from zarrfuse.spec.members import (
+    Document,
+    decode_document,
+    decode_raw,
+    is_object,
+    may_be_ignored,
+    quote_constants,
+    refuse_unknown,
+    shown,
+    take_array,
+    take_integers,
+    take_member,
+    take_object,
+    take_string,
+)
+from zarrfuse.spec.names import Extension, parse_extension
+
+NodeType: TypeAlias = Literal["array", "group"]
+
+_NO_ATTRIBUTES = msgspec.Raw(b"{}")
+
+
+class Missing(Enum):
+    """The type of `MISSING`."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Missing.MISSING
+"""The fill value of an array whose metadata has none; a fill value of null is None."""
+
+
+class NodeError(MetadataError):
+    """A document that must not be loaded; `node_type` tells what it describes, if that is known."""
+
+    def __init__(self, message: str, node_type: NodeType | None) -> None:
+        super().__init__(message)
+        self.node_type = node_type
+
+
+@dataclass(frozen=True)
+class ArrayNode:
+    """An array, as its `zarr.json` or `.zarray` describes it.
+
+    `data_type` and `fill_value` are JSON values as written, for `zarr_format` 2 those of Zarr v2.
+    `codecs` are in the order of encoding; those of Zarr v2 (filters, then compressor) have the
+    numcodecs id as name and the whole object as configuration. `extensions` are all that are
+    listed, `ignored` the names of what is not known here and what the metadata allows to ignore.
+    `order` is F for an array of Zarr v2 whose chunks have their elements in Fortran order.
+    """
+
+    node_type: ClassVar[NodeType] = "array"
+    zarr_format: Literal[2, 3]
+    shape: tuple[int, ...]
+    data_type: Any
+    chunk_shape: tuple[int, ...]
+    chunk_keys: ChunkKeyEncoding
+    codecs: tuple[Extension, ...]
+    parts: StoredParts | None = None
+    dimension_names: tuple[str | None, ...] | None = None
+    fill_value: Any = MISSING
+    order: Literal["C", "F"] = "C"
+    extensions: tuple[Extension, ...] = ()
+    ignored: tuple[str, ...] = ()
+    raw_attributes: msgspec.Raw = field(
+        default_factory=lambda: _NO_ATTRIBUTES, compare=False, repr=False
+    )
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions, 0 for a scalar."""
+        return len(self.shape)
+
+    @cached_property
+    def grid_shape(self) -> tuple[int, ...]:
+        """The number of chunks along each dimension (core specification, Regular grids)."""
+        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunk_shape, strict=True))
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes, decoded anew each time. Raises `MetadataError` if they are not JSON."""
+        return dict(decode_raw(self.raw_attributes, "attributes"))
+
+    def chunk_key(self, coords: Sequence[int]) -> str:
+        """The key, relative to the array, of the chunk at these grid coordinates."""
+        return self.chunk_keys.encode(coords)
+
+    def chunk_at(self, key: str) -> tuple[int, ...] | None:
+        """The grid coordinates of the chunk under `key`, relative to the array.
+
+        None if `key` is no chunk key or lies outside the grid.
+        """
+        coords = self.chunk_keys.decode(key, self.ndim)
+        if coords is None:
+            return None
+        for coord, count in zip(coords, self.grid_shape, strict=True):
+            if coord >= count:
+                return None
+        return coords
+
+    def facts(self) -> dict[str, Any]:
+        """What there is to tell about the array, as JSON values; no `fill_value` if it has none."""
+        names, parts = self.dimension_names, self.parts
+        facts: dict[str, Any] = {
+            "node_type": self.node_type,
+            "zarr_format": self.zarr_format,
+            "shape": list(self.shape),
+            "data_type": self.data_type,
+            "chunk_shape": list(self.chunk_shape),
+            "chunk_key_encoding": self.chunk_keys.to_json(),
+            "dimension_names": None if names is None else list(names),
+        }
+        if self.fill_value is not MISSING:
+            facts["fill_value"] = self.fill_value
+        if self.zarr_format == 2:
+            facts["order"] = self.order
+            facts["codecs"] = [dict(codec.configuration) for codec in self.codecs]
+        else:
+            facts["codecs"] = [codec.to_json() for codec in self.codecs]
+        facts["parts"] = None if parts is None else [leaf.to_json() for leaf in parts.leaves]
+        facts["extensions"] = [extension.to_json() for extension in self.extensions]
+        facts["ignored"] = list(self.ignored)
+        return facts
+
+
+@dataclass(frozen=True)
+class GroupNode:
+    """A group, as its `zarr.json` or `.zgroup` describes it; members as those of `ArrayNode`."""
+
+    node_type: ClassVar[NodeType] = "group"
+    zarr_format: Literal[2, 3]
+    extensions: tuple[Extension, ...] = ()
+    ignored: tuple[str, ...] = ()
+    raw_attributes: msgspec.Raw = field(
+        default_factory=lambda: _NO_ATTRIBUTES, compare=False, repr=False
+    )
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes, decoded anew each time. Raises `MetadataError` if they are not JSON."""
+        return dict(decode_raw(self.raw_attributes, "attributes"))
+
+    def facts(self) -> dict[str, Any]:
+        """What there is to tell about the group, as JSON values."""
+        return {
+            "node_type": self.node_type,
+            "zarr_format": self.zarr_format,
+            "extensions": [extension.to_json() for extension in self.extensions],
+            "ignored": list(self.ignored),
+        }
+
+
+Node: TypeAlias = ArrayNode | GroupNode
+
+
+def parse_v3(document: bytes) -> Node:
+    """The node that a `zarr.json` describes.
+
+    Raises `NodeError`, starting with `zarr.json:` and the member, for anything by which the node
+    must not be loaded (core specification, Array metadata, Group metadata, Extension points; ZEP 9;
+    ZEP 10). Two things that only decoding needs are let pass: no `fill_value`, and codecs of which
+    none makes bytes of an array.
+    """
+    node_type: NodeType | None = None
+    try:
+        members = decode_document(document)
+        node_type = _peek_node_type(members)
+        _check_format(members, 3)
+        if node_type is None:
+            value = take_member(members, "node_type")
+            raise MetadataError(f"node_type: must be 'array' or 'group', not {shown(value)}")
+        return _parse_array(members) if node_type == "array" else _parse_group(members)
+    except MetadataError as error:
+        raise NodeError(f"zarr.json: {error}", node_type) from error
+
+
+def parse_v2_array(document: bytes) -> ArrayNode:
+    """The array that a `.zarray` describes; its attributes are elsewhere, in `.zattrs`.
+
+    Raises `NodeError`, starting with `.zarray:` and the member. Members that are not known are
+    ignored, and NaN and Infinity without quotes, which old writers left, are taken for the strings
+    (Zarr v2 specification, Metadata).
+    """
+    try:
+        return _parse_v2_array(decode_document(quote_constants(document)))
+    except MetadataError as error:
+        raise NodeError(f".zarray: {error}", "array") from error
+
+
+def parse_v2_group(document: bytes) -> GroupNode:
+    """The group that a `.zgroup` describes (Zarr v2 specification, Groups).
+
+    Raises `NodeError`, starting with `.zgroup:` and the member.
+    """
+    try:
+        _check_format(decode_document(document), 2)
+        return GroupNode(zarr_format=2)
+    except MetadataError as error:
+        raise NodeError(f".zgroup: {error}", "group") from error
+
+
+# -- members of both formats
+
+
+def _check_format(members: Document, expected: int) -> None:
+    value = take_member(members, "zarr_format")
+    if value != expected or not isinstance(value, int):
+        raise MetadataError(f"zarr_format: must be {expected}, not {shown(value)}")
+
+
+def _take_chunk_shape(value: object, member: str, ndim: int) -> tuple[int, ...]:
+    chunk_shape = take_integers(value, member, minimum=1)
+    if len(chunk_shape) != ndim:
+        raise MetadataError(f"{member}: has {len(chunk_shape)} dimensions, shape has {ndim}")
+    return chunk_shape
+
+
+# -- members of Zarr v3
+
+_COMMON_MEMBERS = frozenset({"zarr_format", "node_type", "attributes", "extensions"})
+_ARRAY_MEMBERS = _COMMON_MEMBERS | {
+    "shape",
+    "data_type",
+    "chunk_grid",
+    "chunk_key_encoding",
+    "fill_value",
+    "codecs",
+    "storage_transformers",
+    "dimension_names",
+}
+# `consolidated_metadata` is in no specification but in many groups: with `must_understand` false,
+# and from some writers as null or without it.
+_GROUP_MEMBERS = _COMMON_MEMBERS | {"consolidated_metadata"}
+
+_STORAGE_TRANSFORMERS: dict[str, Callable[[Mapping[str, Any]], ConcatParts]] = {
+    ConcatParts.name: ConcatParts.from_configuration,
+}
+
+
+def _peek_node_type(members: Document) -> NodeType | None:
+    """The node type if it is a known one, so that any later error can tell it."""
+    try:
+        value = take_member(members, "node_type")
+    except MetadataError:
+        return None
+    if value == "array":
+        return "array"
+    return "group" if value == "group" else None
+
+
+def _parse_group(members: Document) -> GroupNode:
+    ignored = _ignore_unknown(members, _GROUP_MEMBERS)
+    extensions, ignored_extensions = _take_extensions(members, None)
+    return GroupNode(
+        zarr_format=3,
+        extensions=extensions,
+        ignored=ignored + ignored_extensions,
+        raw_attributes=_take_attributes(members),
+    )
+
+
+def _parse_array(members: Document) -> ArrayNode:
+    ignored = _ignore_unknown(members, _ARRAY_MEMBERS)
+    shape = take_integers(take_member(members, "shape"), "shape", minimum=0)
+    ndim = len(shape)
+    data_type = take_member(members, "data_type")
+    _parse_vital(data_type, "data_type")
+    chunk_shape = _take_regular_grid(take_member(members, "chunk_grid"), ndim)
+    chunk_keys = parse_chunk_key_encoding(take_member(members, "chunk_key_encoding"))
+    sample_keys(chunk_keys, ndim)
+    codecs = take_array(take_member(members, "codecs"), "codecs")
+    parts, ignored_transformers = _take_parts(members, chunk_keys, ndim)
+    extensions, ignored_extensions = _take_extensions(members, shape)
+    return ArrayNode(
+        zarr_format=3,
+        shape=shape,
+        data_type=data_type,
+        chunk_shape=chunk_shape,
+        chunk_keys=chunk_keys,
+        codecs=tuple(parse_extension(codec, f"codecs[{i}]") for i, codec in enumerate(codecs)),
+        parts=parts,
+        dimension_names=_take_dimension_names(members, ndim),
+        fill_value=take_member(members, "fill_value", MISSING),
+        extensions=extensions,
+        ignored=ignored + ignored_transformers + ignored_extensions,
+        raw_attributes=_take_attributes(members),
+    )
+
+
+def _ignore_unknown(members: Document, known: frozenset[str]) -> tuple[str, ...]:
+    """The members that are not known and may be ignored (core specification, Extension points).
+
+    Raises `MetadataError` for one that is not an object with `must_understand` false.
+    """
+    ignored = []
+    for name, raw in members.items():
+        if name in known:
+            continue
+        if not may_be_ignored(raw):
+            raise MetadataError(f"{shown(name)}: unknown member, and it must be understood")
+        ignored.append(name)
+    return tuple(ignored)
+
+
+def _parse_vital(value: object, member: str) -> Extension:
+    """The extension at a point where `must_understand` cannot be false."""
+    extension = parse_extension(value, member)
+    if not extension.must_understand:
+        raise MetadataError(f"{member}: must_understand: cannot be false here")
+    return extension
+
+
+def _take_regular_grid(value: object, ndim: int) -> tuple[int, ...]:
+    """The chunk shape (core specification, Regular grids)."""
+    grid = _parse_vital(value, "chunk_grid")
+    if grid.name != "regular":
+        raise MetadataError(f"chunk_grid: name: {shown(grid.name)} is not known here")
+    where = "chunk_grid: configuration"
+    refuse_unknown(grid.configuration, {"chunk_shape"}, where)
+    if "chunk_shape" not in grid.configuration:
+        raise MetadataError(f"{where}: chunk_shape: is missing")
+    return _take_chunk_shape(grid.configuration["chunk_shape"], f"{where}: chunk_shape", ndim)
+
+
+def _take_parts(
+    members: Document, chunk_keys: ChunkKeyEncoding, ndim: int
+) -> tuple[StoredParts | None, tuple[str, ...]]:
+    """(the parts a chunk is stored as, the names of ignored storage transformers)."""
+    if "storage_transformers" not in members:
+        return None, ()
+    transformers = []
+    ignored = []
+    values = take_array(take_member(members, "storage_transformers"), "storage_transformers")
+    for index, value in enumerate(values):
+        member = f"storage_transformers[{index}]"
+        extension = parse_extension(value, member)
+        if extension.name in _STORAGE_TRANSFORMERS:
+            try:
+                parse = _STORAGE_TRANSFORMERS[extension.name]
+                transformers.append(parse(extension.configuration))
+            except MetadataError as error:
+                raise MetadataError(f"{member}: {extension.name}: {error}") from error
+        elif extension.must_understand:
+            raise MetadataError(f"{member}: name: {shown(extension.name)} is not known here")
+        else:
+            ignored.append(extension.name)
+    if not transformers:
+        return None, tuple(ignored)
+    try:
+        parts = stack(transformers)
+        check_part_keys(parts, chunk_keys, ndim)
+    except MetadataError as error:
+        raise MetadataError(f"storage_transformers: {error}") from error
+    return parts, tuple(ignored)
+
+
+def _take_dimension_names(members: Document, ndim: int) -> tuple[str | None, ...] | None:
+    value = take_member(members, "dimension_names", None)
+    if value is None:  # some writers spell out that there are none
+        return None
+    names = take_array(value, "dimension_names")
+    if len(names) != ndim:
+        raise MetadataError(f"dimension_names: has {len(names)} names, shape has {ndim} dimensions")
+    return tuple(
+        None if name is None else take_string(name, f"dimension_names[{index}]")
+        for index, name in enumerate(names)
+    )
+
+
+def _take_extensions(
+    members: Document, shape: tuple[int, ...] | None
+) -> tuple[tuple[Extension, ...], tuple[str, ...]]:
+    if "extensions" not in members:
+        return (), ()
+    return judge_extensions(take_member(members, "extensions"), shape)
+
+
+def _take_attributes(members: Document) -> msgspec.Raw:
+    raw = members.get("attributes", _NO_ATTRIBUTES)
+    if not is_object(raw):
+        value = decode_raw(raw, "attributes")
+        raise MetadataError(f"attributes: must be an object, not {shown(value)}")
+    return raw.copy()  # without the rest of the document, which may be large
+
+
+# -- members of Zarr v2
+
+
+def _parse_v2_array(members: Document) -> ArrayNode:
+    _check_format(members, 2)
+    shape = take_integers(take_member(members, "shape"), "shape", minimum=0)
+    data_type = take_member(members, "dtype")
+    if not isinstance(data_type, str) and not take_array(data_type, "dtype"):
+        raise MetadataError("dtype: must not be empty")
+    separator = take_member(members, "dimension_separator", ".")
+    try:
+        chunk_keys = V2Encoding.from_configuration({"separator": separator})
+    except MetadataError as error:
+        raise MetadataError(f"dimension_{error}") from error
+    order = take_member(members, "order", "C")
+    if order not in ("C", "F"):
+        raise MetadataError(f"order: must be 'C' or 'F', not {shown(order)}")
+    return ArrayNode(
+        zarr_format=2,
+        shape=shape,
+        data_type=data_type,
+        chunk_shape=_take_chunk_shape(take_member(members, "chunks"), "chunks", len(shape)),
+        chunk_keys=chunk_keys,
+        codecs=_take_v2_codecs(members),
+        fill_value=take_member(members, "fill_value", MISSING),
+        order=order,
+    )
+
+
+def _take_v2_codecs(members: Document) -> tuple[Extension, ...]:
+    """The filters and the compressor, which may both be null, by their numcodecs ids."""
+    filters = take_member(members, "filters", None)
+    found = [] if filters is None else list(enumerate(take_array(filters, "filters")))
+    codecs = [(f"filters[{index}]", value) for index, value in found]
+    compressor = take_member(members, "compressor", None)
+    if compressor is not None:
+        codecs.append(("compressor", compressor))
+    return tuple(
+        Extension(take_string(take_object(value, member).get("id"), f"{member}: id"), value)
+        for member, value in codecs
+    )

@@ -1,0 +1,234 @@
+"""A folder of the local file system (or of one the kernel mounts) as a store.
+
+Owns every system call on the user's files. It never leads outside its folder: the kernel refuses
+each path that would (`beneath`). What a name is, is decided once, here:
+
+* a file, or a symlink to a file inside the folder: a file;
+* a symlink to a folder inside it: a link, so that the kernel walks it and loops stay loops of the
+  kernel's to refuse;
+* a symlink that leads outside: shown, and denied to everyone, unless symlinks are followed;
+* a symlink to nothing: a link where its text stays inside, else denied;
+* FIFOs, sockets and devices: not there.
+"""
+
+import errno
+import os
+from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
+
+from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceError, Stale, ZarrfuseError
+from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.stores.beneath import open_beneath
+
+# O_NONBLOCK: opening a FIFO that took a file's place must not hang. It changes nothing for files.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_LIST = os.O_RDONLY | os.O_DIRECTORY
+_LOOK = os.O_PATH | os.O_NOFOLLOW
+
+
+class LocalReader:
+    """An open file; holds one descriptor."""
+
+    __slots__ = ("_fd", "_key", "mtime_ns", "size")
+
+    def __init__(self, fd: int, key: str, size: int, mtime_ns: int) -> None:
+        self._fd = fd
+        self._key = key
+        self.size = size
+        self.mtime_ns = mtime_ns
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        """See `base.Reader`. Without waiting, only the page cache is read (`RWF_NOWAIT`)."""
+        flags = 0 if wait else os.RWF_NOWAIT
+        while buffer:
+            try:
+                count = os.preadv(self._fd, (buffer,), offset, flags)
+            except OSError as error:
+                if error.errno == errno.EOPNOTSUPP and not wait:
+                    raise BlockingIOError(errno.EAGAIN, "no RWF_NOWAIT here") from None
+                raise
+            if count == len(buffer):
+                return
+            if count == 0:
+                raise Stale(f"{self._key} became shorter than {self.size} bytes while it was open")
+            buffer = buffer[count:]
+            offset += count
+
+    def close(self) -> None:
+        """Close the descriptor; a second call does nothing."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class LocalStore:
+    """The files below one folder. Implements `base.Store`.
+
+    Raises `SourceError` when `root` is no folder or cannot be read.
+    """
+
+    permanent = False
+
+    def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
+        self.root = os.path.realpath(root)
+        self._beneath = not follow_symlinks
+        try:
+            os.close(os.open(self.root, _LIST | os.O_CLOEXEC))
+            self._root_fd = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except NotADirectoryError:
+            raise SourceError(f"{root} is not a folder") from None
+        except FileNotFoundError:
+            raise SourceError(f"{root} does not exist") from None
+        except PermissionError:
+            raise SourceError(f"{root} may not be read by this user") from None
+
+    def list(self, folder: str) -> dict[str, Entry]:
+        """See `base.Store`. One `scandir`, one `lstat` a name."""
+        fd = self._open(folder, _LIST)
+        entries: dict[str, Entry] = {}
+        file, subfolder = Kind.FILE, Kind.FOLDER
+        try:
+            with os.scandir(fd) as names:
+                for found in names:
+                    try:
+                        status = found.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue  # gone since
+                    name = found.name
+                    type_ = S_IFMT(status.st_mode)
+                    if type_ == S_IFREG:
+                        entries[name] = Entry(name, file, status.st_size, status.st_mtime_ns)
+                    elif type_ == S_IFDIR:
+                        entries[name] = Entry(name, subfolder, 0, status.st_mtime_ns)
+                    elif type_ == S_IFLNK:
+                        key = f"{folder}/{name}" if folder else name
+                        entry = self._link_entry(key, status)
+                        if entry is not None:
+                            entries[name] = entry
+        finally:
+            os.close(fd)
+        return entries
+
+    def stat(self, key: str, *, wait: bool = True) -> Entry:
+        """See `base.Store`."""
+        fd = self._open(key, _LOOK, wait=wait)
+        try:
+            status = os.fstat(fd)
+        finally:
+            os.close(fd)
+        name = key.rpartition("/")[2]
+        type_ = S_IFMT(status.st_mode)
+        if type_ == S_IFREG:
+            return Entry(name, Kind.FILE, status.st_size, status.st_mtime_ns)
+        if type_ == S_IFDIR:
+            return Entry(name, Kind.FOLDER, 0, status.st_mtime_ns)
+        if type_ == S_IFLNK:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "a symlink has to be followed")
+            entry = self._link_entry(key, status)
+            if entry is not None:
+                return entry
+        raise NotFound(f"no key {key}")
+
+    def open(self, key: str, *, wait: bool = True) -> LocalReader:
+        """See `base.Store`."""
+        fd = self._open(key, _READ, wait=wait)
+        status = os.fstat(fd)
+        if not S_ISREG(status.st_mode):
+            os.close(fd)
+            raise NotFound(f"{key} is no file")
+        return LocalReader(fd, key, status.st_size, status.st_mtime_ns)
+
+    def readlink(self, key: str) -> str:
+        """See `base.Store`. The text leads to the real folder by the shortest relative way."""
+        path = os.path.join(self.root, key)
+        try:
+            text = os.readlink(path)
+        except OSError as error:
+            raise NotFound(f"{key} is no symlink") from error
+        real = os.path.realpath(path)
+        if not os.path.exists(real):
+            return text
+        inside = self._inside(real)
+        if inside is None:
+            raise Denied(f"the symlink {key} leads out of {self.root}")
+        return os.path.relpath(inside or ".", os.path.dirname(key) or ".")
+
+    def space(self) -> tuple[int, int]:
+        """See `base.Store`."""
+        status = os.fstatvfs(self._root_fd)
+        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+    def close(self) -> None:
+        """See `base.Store`. Open readers stay usable."""
+        fd, self._root_fd = self._root_fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _open(self, key: str, flags: int, *, wait: bool = True) -> int:
+        path = os.fsencode(key)
+        if b"\0" in path:
+            raise NotFound(f"no key {key!r}")
+        try:
+            return open_beneath(self._root_fd, path, flags, beneath=self._beneath, wait=wait)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise self._of_ours(error, key, flags) from None
+        # An absolute symlink, or one that climbs over the root and comes back: it may still end
+        # inside. The path that realpath found has no symlink left, and the kernel checks it again.
+        if not wait:
+            raise BlockingIOError(errno.EAGAIN, "a symlink has to be followed")
+        inside = self._inside(os.path.realpath(os.path.join(self.root, key)))
+        if inside is None:
+            raise Denied(f"{key} leads out of {self.root}; --follow-symlinks would follow it")
+        try:
+            return open_beneath(
+                self._root_fd, os.fsencode(inside), flags, beneath=self._beneath, wait=True
+            )
+        except OSError as error:
+            raise self._of_ours(error, key, flags) from None
+
+    def _of_ours(self, error: OSError, key: str, flags: int) -> ZarrfuseError | OSError:
+        if isinstance(error, FileNotFoundError):
+            return NotFound(f"no key {key}")
+        if isinstance(error, NotADirectoryError):
+            if flags & os.O_DIRECTORY:
+                return NotAFolder(f"{key} is not a folder")
+            return NotFound(f"no key {key}: it lies below a file")
+        if isinstance(error, PermissionError):
+            return Denied(f"{key} may not be read by the user of the mount")
+        if error.errno == errno.EXDEV:
+            return Denied(f"{key} leads out of {self.root}")
+        if error.errno == errno.ENXIO:  # a socket, or a device without a driver
+            return NotFound(f"{key} is no file")
+        return error
+
+    def _inside(self, real: str) -> str | None:
+        """`real` as a key, or None when it is not below the root."""
+        if real == self.root:
+            return ""
+        below = self.root.rstrip("/") + "/"
+        return real[len(below) :] if real.startswith(below) else None
+
+    def _link_entry(self, key: str, status: os.stat_result) -> Entry | None:
+        name = key.rpartition("/")[2]
+        path = os.path.join(self.root, key)
+        link = Entry(name, Kind.LINK, status.st_size, status.st_mtime_ns)
+        try:
+            target = os.stat(path)
+        except OSError:  # leads to nothing, to itself, or to where this user may not look
+            text = os.readlink(path)
+            led_to = os.path.normpath(os.path.join(os.path.dirname(key), text))
+            if os.path.isabs(text) or led_to == ".." or led_to.startswith("../"):
+                return Entry(name, Kind.FILE, 0, status.st_mtime_ns, denied=True)
+            return link
+        is_folder = S_ISDIR(target.st_mode)
+        if not is_folder and not S_ISREG(target.st_mode):
+            return None
+        if self._inside(os.path.realpath(path)) is None:
+            if self._beneath:
+                kind = Kind.FOLDER if is_folder else Kind.FILE
+                return Entry(name, kind, 0, status.st_mtime_ns, denied=True)
+        elif is_folder:
+            return link
+        kind = Kind.FOLDER if is_folder else Kind.FILE
+        return Entry(name, kind, 0 if is_folder else target.st_size, target.st_mtime_ns)

@@ -1,0 +1,307 @@
+"""The `chunks` view: the store after its storage transformers, one file per chunk.
+
+A chunk stored in parts is one file under its own key, of the summed size and the newest time; its
+parts are hidden. Everything else is as it is stored: `zarr.json` verbatim, files that are no chunks
+of the grid, folders without metadata. A node that must not be loaded keeps its document and its
+child nodes, and its chunks are refused.
+"""
+
+import logging
+from collections.abc import Iterable, MutableSequence, Sequence
+from typing import Any
+
+from zarrfuse.errors import Corrupt, NotFound, NotSupported
+from zarrfuse.files.segments import Broken, Segmented, Stored
+from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.spec.concat_parts import StoredParts
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.stores.base import Entry, Kind, Reader, Store
+from zarrfuse.views.base import Facts, join
+from zarrfuse.views.nodes import Loaded, NodeOf
+
+log = logging.getLogger(__name__)
+
+_OPEN_PARTS = 16
+"""A chunk of up to so many parts holds them open; of more, each is opened when it is read."""
+_PROBLEMS_KEPT = 10_000
+
+
+class ChunksView:
+    """What the folders of one view share: the store, and the broken chunks already reported."""
+
+    __slots__ = ("_reported", "store", "ttl_s")
+
+    def __init__(self, store: Store, ttl_s: float) -> None:
+        self.store = store
+        self.ttl_s = ttl_s
+        self._reported: set[str] = set()
+
+    @property
+    def root(self) -> "ChunksFolder":
+        """The root of the tree."""
+        return ChunksFolder(self, None, "")
+
+    def report(self, problem: str) -> None:
+        """Log a broken chunk, once."""
+        if problem not in self._reported and len(self._reported) < _PROBLEMS_KEPT:
+            self._reported.add(problem)
+            log.warning("%s", problem)
+
+
+class _Array:
+    """An array of parts, seen from a folder at or below it; `prefix` leads from it to the folder."""
+
+    __slots__ = ("node", "parts", "path", "prefix")
+
+    def __init__(self, node: ArrayNode, parts: StoredParts, path: str, prefix: str) -> None:
+        self.node = node
+        self.parts = parts
+        self.path = path
+        self.prefix = prefix
+
+    def is_chunk(self, name: str) -> bool:
+        """Whether a name in the folder is a chunk key of the grid."""
+        return self.node.chunk_at(self.prefix + name) is not None
+
+    def chunk_of(self, name: str) -> str | None:
+        """The key, relative to the array, of the chunk that a stored name is a part of."""
+        for key, _ in self.parts.candidates(self.prefix + name):
+            if self.node.chunk_at(key) is not None:
+                return key
+        return None
+
+    def part_keys(self, name: str) -> list[str]:
+        """The stored keys of a chunk's parts, in order."""
+        chunk = join(self.path, self.prefix + name)
+        return [chunk + leaf.key_suffix for leaf in self.parts.leaves]
+
+
+class ChunksFolder:
+    """A folder of the view. Implements `views.base.Folder`."""
+
+    __slots__ = ("_node", "_parent", "_view", "path")
+
+    def __init__(self, view: ChunksView, parent: "ChunksFolder | None", path: str) -> None:
+        self._view = view
+        self._parent = parent
+        self._node = NodeOf(view.store, path, view.ttl_s)
+        self.path = path
+
+    def list(self) -> dict[str, Entry]:
+        """See `views.base.Folder`."""
+        stored = self._view.store.list(self.path)
+        own = self._node.from_listing(stored)
+        array = self._array(own or self._owner())
+        return stored if array is None else self._merged(stored, array)
+
+    def lookup(self, name: str, *, wait: bool = True) -> Entry:
+        """See `views.base.Folder`."""
+        array = self._array(self._owner(wait=wait))
+        if array is None:
+            return self._view.store.stat(join(self.path, name), wait=wait)
+        if array.is_chunk(name):
+            entry = self._chunk_entry(name, array, wait)
+            if entry is not None:
+                return entry
+        elif array.chunk_of(name) is not None:
+            raise NotFound(f"{name} in {self.path} is a part of a chunk, shown merged")
+        stored = self._view.store.stat(join(self.path, name), wait=wait)
+        if stored.kind is Kind.FILE and array.is_chunk(name):
+            raise NotFound(f"the chunk {name} in {self.path} has no stored part")
+        return stored
+
+    def child(self, name: str) -> "ChunksFolder":
+        """See `views.base.Folder`."""
+        return ChunksFolder(self._view, self, join(self.path, name))
+
+    def open(self, name: str, *, wait: bool = True) -> Reader:
+        """See `views.base.Folder`. A chunk that is not whole opens, and each read says why."""
+        if name not in METADATA_NAMES:
+            owner = self._owner(wait=wait)
+            if owner is not None and owner.error is not None and not owner.is_group:
+                raise NotSupported(owner.error)
+            array = self._array(owner)
+            if array is not None:
+                if array.is_chunk(name):
+                    return self._open_chunk(name, array, wait)
+                if array.chunk_of(name) is not None:
+                    raise NotFound(f"{name} in {self.path} is a part of a chunk, shown merged")
+        return self._view.store.open(join(self.path, name), wait=wait)
+
+    def readlink(self, name: str) -> str:
+        """See `views.base.Folder`."""
+        return self._view.store.readlink(join(self.path, name))
+
+    def facts(self, name: str | None) -> Facts:
+        """See `views.base.Folder`.
+
+        Of a folder, those of its own node; of a file, those of its array too, with `key`,
+        `chunk_coords` and the stored `parts` if it is a chunk, and `error` if it cannot be read.
+        """
+        if name is None:
+            path, owner = self.path, self._node.get()
+            entry = None
+        else:
+            path, owner = join(self.path, name), self._owner()
+            entry = self.lookup(name)
+        facts: dict[str, Any] = {"view": "chunks", "path": path}
+        if entry is not None:
+            facts |= {"kind": entry.kind.name.lower()}
+            if entry.kind is Kind.FILE:
+                facts |= {"size": entry.size}
+        if owner is None or (name in METADATA_NAMES and owner.path != self.path):
+            return facts
+        facts |= {"node": owner.path}
+        if owner.error is not None:
+            return {**facts, "error": owner.error}
+        if owner.node is not None and (name is None or name in METADATA_NAMES):
+            return {**facts, **owner.node.facts()}
+        if isinstance(owner.node, ArrayNode) and name is not None:
+            return {**facts, **self._chunk_facts(name, owner, owner.node)}
+        return facts
+
+    # -- nodes -------------------------------------------------------------------------------
+
+    def _owner(self, *, wait: bool = True) -> Loaded | None:
+        """The nearest node at or above this folder: what is in it belongs to that."""
+        folder: ChunksFolder | None = self
+        while folder is not None:
+            loaded = folder._node.get(wait=wait)
+            if loaded is not None:
+                return loaded
+            folder = folder._parent
+        return None
+
+    def _prefix(self, node_path: str) -> str:
+        """What leads from a node to this folder, with a slash behind it; empty in its own folder."""
+        below = self.path[len(node_path) :].lstrip("/")
+        return f"{below}/" if below else ""
+
+    def _array(self, owner: Loaded | None) -> _Array | None:
+        if owner is None or not isinstance(owner.node, ArrayNode) or owner.node.parts is None:
+            return None
+        return _Array(owner.node, owner.node.parts, owner.path, self._prefix(owner.path))
+
+    # -- parts -------------------------------------------------------------------------------
+
+    def _merged(self, stored: dict[str, Entry], array: _Array) -> dict[str, Entry]:
+        shown = dict(stored)
+        found: dict[str, MutableSequence[Entry]] = {}
+        for name, entry in stored.items():
+            if entry.kind is Kind.FOLDER:
+                for chunk, part in self._parts_below(name, array):
+                    found.setdefault(chunk, []).append(part)
+                continue
+            key = array.chunk_of(name)
+            if key is not None:
+                del shown[name]
+                folder, slash, own_name = key.rpartition("/")
+                if array.prefix == folder + slash:
+                    found.setdefault(own_name, []).append(entry)
+            elif array.is_chunk(name):
+                del shown[name]  # a file under a chunk's key that is none of its parts
+        for chunk, parts in found.items():
+            shown[chunk] = _summed(chunk, parts)
+        return shown
+
+    def _parts_below(self, name: str, array: _Array) -> Iterable[tuple[str, Entry]]:
+        """(chunk name, stored part) for the parts of chunks of this folder in its sub-folder."""
+        for _, suffix in array.parts.nested:
+            head = suffix.partition("/")[0]
+            if name.endswith(head):
+                chunk = name[: len(name) - len(head)]
+                if chunk and array.is_chunk(chunk):
+                    try:
+                        yield chunk, self._view.store.stat(join(self.path, chunk + suffix))
+                    except NotFound:
+                        continue
+
+    def _chunk_entry(self, name: str, array: _Array, wait: bool) -> Entry | None:
+        parts = self._stat_parts(array.part_keys(name), wait)
+        present = [part for part in parts if part is not None]
+        return _summed(name, present) if present else None
+
+    def _stat_parts(self, keys: Sequence[str], wait: bool) -> Sequence[Entry | None]:
+        entries: MutableSequence[Entry | None] = []
+        for key in keys:
+            try:
+                entry = self._view.store.stat(key, wait=wait)
+            except NotFound:
+                entries.append(None)
+            else:
+                entries.append(entry if entry.kind is Kind.FILE else None)
+        return entries
+
+    def _open_chunk(self, name: str, array: _Array, wait: bool) -> Reader:
+        keys = array.part_keys(name)
+        opened: MutableSequence[Reader | None] = []
+        try:
+            if len(keys) <= _OPEN_PARTS:
+                self._open_parts(keys, opened, wait)
+            else:
+                for key, entry in zip(keys, self._stat_parts(keys, wait), strict=True):
+                    opened.append(
+                        entry and Stored(self._view.store, key, entry.size, entry.mtime_ns)
+                    )
+            present = [reader for reader in opened if reader is not None]
+            if not present:
+                raise NotFound(f"the chunk {name} in {self.path} has no stored part")
+            problem = array.parts.problem(
+                [None if reader is None else reader.size for reader in opened]
+            )
+            if problem is None:
+                return present[0] if len(present) == 1 else Segmented(present)
+            problem = f"{array.path or 'the root array'}: chunk {array.prefix}{name}: {problem}"
+            self._view.report(problem)
+            size = sum(reader.size for reader in present)
+            if not size:  # of an empty file nothing is ever read, so opening must say it
+                raise Corrupt(problem)
+            broken = Broken(size, max(reader.mtime_ns for reader in present), problem)
+        except BaseException:
+            _close(opened)
+            raise
+        _close(opened)
+        return broken
+
+    def _stored(self, key: str, entry: Entry) -> Stored:
+        return Stored(self._view.store, key, entry.size, entry.mtime_ns)
+
+    def _open_parts(
+        self, keys: Sequence[str], opened: MutableSequence[Reader | None], wait: bool
+    ) -> None:
+        for key in keys:
+            try:
+                opened.append(self._view.store.open(key, wait=wait))
+            except NotFound:
+                opened.append(None)
+
+    def _chunk_facts(self, name: str, owner: Loaded, node: ArrayNode) -> Facts:
+        key = self._prefix(owner.path) + name
+        coords = node.chunk_at(key)
+        if coords is None:
+            return {}
+        facts = {**node.facts(), "key": key, "chunk_coords": list(coords)}
+        array = self._array(owner)
+        if array is None:
+            return facts
+        keys = array.part_keys(name)
+        entries = self._stat_parts(keys, True)
+        sizes = [None if entry is None else entry.size for entry in entries]
+        facts["parts"] = [
+            {**leaf.to_json(), "key": key, "stored_size": size}
+            for leaf, key, size in zip(array.parts.leaves, keys, sizes, strict=True)
+        ]
+        problem = array.parts.problem(sizes)
+        return facts if problem is None else {**facts, "error": f"chunk {key}: {problem}"}
+
+
+def _summed(name: str, parts: Sequence[Entry]) -> Entry:
+    return Entry(
+        name, Kind.FILE, sum(part.size for part in parts), max(part.mtime_ns for part in parts)
+    )
+
+
+def _close(readers: Iterable[Reader | None]) -> None:
+    for reader in readers:
+        if reader is not None:
+            reader.close()

@@ -1,0 +1,141 @@
+"""The control files: what a mount knows of itself and of each name, as JSON.
+
+`.zarrfuse/` stands at the root of every mount and is not listed:
+
+* `status.json`: uptime, requests, bytes, errors.
+* `info/<path in the mount>`: what is known of that file: for a chunk its coordinates, key and parts;
+  `info/<folder>/zarr.json` (`.zarray`, `.zgroup`) tells of the node itself.
+
+Used by `fuse`, for which it is a folder like any other whose files are rendered when opened.
+"""
+
+import errno
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from zarrfuse.errors import NotFound
+from zarrfuse.files.segments import Literal
+from zarrfuse.views.nodes import DOCUMENTS
+from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.views.base import Facts, Folder, join
+
+CONTROL_NAME = ".zarrfuse"
+
+
+class LiveReader(Literal):
+    """Bytes that were rendered when the file was opened, and are others the next time."""
+
+
+class _Live:
+    """What the folders in here share: they hold no links, and nothing is kept of them."""
+
+    path: str
+
+    def readlink(self, name: str) -> str:
+        """There are no links here."""
+        raise NotFound(f"no link {name} in {self.path}")
+
+    def facts(self, name: str | None) -> Facts:
+        """Control files tell of others, not of themselves."""
+        return {"view": "control", "path": self.path if name is None else join(self.path, name)}
+
+
+class ControlFolder(_Live):
+    """`.zarrfuse/` itself. Implements `views.base.Folder`."""
+
+    path = CONTROL_NAME
+
+    def __init__(self, status: Callable[[], dict[str, Any]], root: Folder) -> None:
+        self._status = status
+        self._info = InfoFolder(root, f"{CONTROL_NAME}/info")
+
+    def list(self) -> dict[str, Entry]:
+        """See `views.base.Folder`."""
+        return {name: self.lookup(name) for name in ("status.json", "info")}
+
+    def lookup(self, name: str, *, wait: bool = True) -> Entry:
+        """See `views.base.Folder`; always at hand."""
+        if name == "status.json":
+            return Entry(name, Kind.FILE, len(self._render()), time.time_ns())
+        if name == "info":
+            return Entry(name, Kind.FOLDER, 0, time.time_ns())
+        raise NotFound(f"no control file {name}")
+
+    def child(self, name: str) -> Folder:
+        """See `views.base.Folder`."""
+        return self._info
+
+    def open(self, name: str, *, wait: bool = True) -> Reader:
+        """See `views.base.Folder`."""
+        if name != "status.json":
+            raise NotFound(f"no control file {name}")
+        return LiveReader(self._render())
+
+    def _render(self) -> bytes:
+        return _json(self._status())
+
+
+class InfoFolder(_Live):
+    """The facts on the names of one folder of a view. Implements `views.base.Folder`."""
+
+    def __init__(self, of: Folder, path: str) -> None:
+        self._of = of
+        self.path = path
+
+    def list(self) -> dict[str, Entry]:
+        """The names of the folder told of. Sizes are not known before a file is rendered."""
+        return {
+            entry.name: Entry(entry.name, entry.kind, 0, entry.mtime_ns)
+            for entry in self._of.list().values()
+            if entry.kind is not Kind.LINK
+        }
+
+    def lookup(self, name: str, *, wait: bool = True) -> Entry:
+        """See `views.base.Folder`."""
+        entry = self._of.lookup(name, wait=wait)
+        if entry.kind is not Kind.FILE:
+            return Entry(name, Kind.FOLDER, 0, entry.mtime_ns)
+        return Entry(name, Kind.FILE, len(self._render(name, wait)), entry.mtime_ns)
+
+    def child(self, name: str) -> Folder:
+        """See `views.base.Folder`."""
+        return InfoFolder(self._of.child(name), join(self.path, name))
+
+    def open(self, name: str, *, wait: bool = True) -> Reader:
+        """See `views.base.Folder`."""
+        return LiveReader(self._render(name, wait))
+
+    def _render(self, name: str, wait: bool) -> bytes:
+        if not wait:
+            raise BlockingIOError(errno.EAGAIN, "facts are gathered from the store")
+        return _json(self._of.facts(None if name in DOCUMENTS else name))
+
+
+class RootWithControl:
+    """The root of a view, with the control folder below it."""
+
+    def __init__(self, root: Folder, control: ControlFolder) -> None:
+        self._root = root
+        self._control = control
+        self.path = root.path
+        self.list = root.list
+        self.lookup = root.lookup
+        self.open = root.open
+        self.readlink = root.readlink
+        self.facts = root.facts
+
+    def child(self, name: str) -> Folder:
+        """See `views.base.Folder`."""
+        return self._control if name == CONTROL_NAME else self._root.child(name)
+
+
+def is_live(folder: Folder) -> bool:
+    """Whether nothing of a folder may be kept: it is one of the control folders."""
+    return isinstance(folder, _Live)
+
+
+def _json(value: Any) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"

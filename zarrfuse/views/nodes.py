@@ -1,0 +1,115 @@
+"""Finds and reads the metadata document of a folder, and reads it again when it has changed.
+
+Owns which document makes a folder a node, and what is known when it cannot be read. Used by the
+views that understand Zarr. Nothing is read before a folder is looked at.
+"""
+
+import errno
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+
+from zarrfuse.errors import NotFound, ZarrfuseError
+from zarrfuse.spec.node import Node, NodeError, parse_v2_array, parse_v2_group, parse_v3
+from zarrfuse.stores.base import Entry, Kind, Store, read
+from zarrfuse.views.base import join
+
+log = logging.getLogger(__name__)
+
+_PARSERS = {"zarr.json": parse_v3, ".zarray": parse_v2_array, ".zgroup": parse_v2_group}
+DOCUMENTS = tuple(_PARSERS)
+"""Names of the documents that make a folder a node; the first that is there counts."""
+LARGEST_DOCUMENT = 64 << 20
+"""No document larger than this (bytes) is read; consolidated metadata of 50,000 nodes is smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A folder that is a node: `node`, or why there is none (`error`).
+
+    `is_group` tells that files beside its document belong to no array, also when it has an error.
+    """
+
+    path: str
+    document: str
+    node: Node | None
+    error: str | None = None
+    is_group: bool = False
+
+
+class NodeOf:
+    """The node of one folder, kept as long as its document is the same.
+
+    `ttl_s`: how long to believe that nothing has changed without looking, in seconds.
+    """
+
+    __slots__ = ("_checked_at", "_loaded", "_lock", "_path", "_signature", "_store", "_ttl_s")
+
+    def __init__(self, store: Store, path: str, ttl_s: float) -> None:
+        self._store = store
+        self._path = path
+        self._ttl_s = ttl_s
+        self._loaded: Loaded | None = None
+        self._signature: tuple[str, int, int] | None = None
+        self._checked_at = -inf
+        self._lock = threading.Lock()
+
+    def get(self, *, wait: bool = True) -> Loaded | None:
+        """The node, or None for a folder that is none. `BlockingIOError` as for stores."""
+        if time.monotonic() - self._checked_at < self._ttl_s:
+            return self._loaded
+        for document in DOCUMENTS:
+            try:
+                entry = self._store.stat(join(self._path, document), wait=wait)
+            except NotFound:
+                continue
+            if entry.kind is Kind.FILE:
+                return self._take(document, entry, wait)
+        self._take_none()
+        return None
+
+    def from_listing(self, stored: Mapping[str, Entry]) -> Loaded | None:
+        """The node, by a listing of the folder that was just made."""
+        for document in DOCUMENTS:
+            entry = stored.get(document)
+            if entry is not None and entry.kind is Kind.FILE:
+                return self._take(document, entry, True)
+        self._take_none()
+        return None
+
+    def _take_none(self) -> None:
+        self._loaded = self._signature = None
+        self._checked_at = time.monotonic()
+
+    def _take(self, document: str, entry: Entry, wait: bool) -> Loaded | None:
+        signature = (document, entry.size, entry.mtime_ns)
+        if signature != self._signature:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "a document has to be read")
+            with self._lock:
+                if signature != self._signature:
+                    self._loaded, lasting = _load(self._store, self._path, document)
+                    self._signature = signature if lasting else None
+        self._checked_at = time.monotonic()
+        return self._loaded
+
+
+def _load(store: Store, path: str, document: str) -> tuple[Loaded, bool]:
+    """The node of a folder, and whether the outcome lasts until the document changes."""
+    key = join(path, document)
+    try:
+        node = _PARSERS[document](read(store, key, limit=LARGEST_DOCUMENT))
+        return Loaded(path, document, node, is_group=node.node_type == "group"), True
+    except NodeError as error:
+        where = f"{path}/" if path else ""
+        loaded = Loaded(path, document, None, f"{where}{error}", error.node_type == "group")
+    except ValueError as error:  # larger than LARGEST_DOCUMENT
+        loaded = Loaded(path, document, None, str(error))
+    except (ZarrfuseError, OSError) as error:
+        log.warning("%s cannot be read: %s", key, error)
+        return Loaded(path, document, None, f"{key} cannot be read: {error}"), False
+    log.warning("not loaded: %s", loaded.error)
+    return loaded, True
