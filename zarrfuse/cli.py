@@ -140,3 +140,33 @@ def unmount(
     if mounted is None or not mounted.type.startswith("fuse"):
         _fail(f"{path} is not mounted")
     mounts.unmount(path, lazy=lazy)
+
+
+@app.command()
+def info(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A source, or a path in a mount.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print the tree of arrays and groups, or what is known of one file in a mount."""
+    from zarrfuse.info import show  # noqa: PLC0415
+
+    show(path, as_json=as_json)
+
+
+@app.command()
+def demo(
+    folder: Annotated[str, typer.Argument(help="Where to write it.")] = "zarrfuse-demo",
+) -> None:
+    """Write a small dataset into FOLDER/data, mount it on FOLDER/mnt, and show it."""
+    from zarrfuse.demo import run  # noqa: PLC0415
+
+    run(folder)
+
+
+@app.command()
+def doctor() -> None:
+    """Check what this machine needs to mount."""
+    from zarrfuse.doctor import run  # noqa: PLC0415
+
+    if not run():
+        raise typer.Exit(EXIT_FAILED)

@@ -42,7 +42,7 @@ def mount(config: MountConfig) -> None:
     mounts.check(config.source, config.mountpoint, nonempty="nonempty" in config.options)
     if config.foreground:
         _log_to(config)
-        _serve(config, store, lambda: log.info("%s is mounted", config.mountpoint))
+        serve(config, store, lambda: log.info("%s is mounted", config.mountpoint))
     else:
         _serve_in_background(config, store)
 
@@ -78,7 +78,7 @@ def _become_daemon(config: MountConfig, store: Store, sending: int) -> NoReturn:
             os.write(sending, _READY)
             os.close(sending)
 
-        _serve(config, store, ready)
+        serve(config, store, ready)
         status = 0
     except ZarrfuseError as error:
         log.error("%s", error)
@@ -91,7 +91,11 @@ def _become_daemon(config: MountConfig, store: Store, sending: int) -> NoReturn:
         os._exit(status)
 
 
-def _serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
+def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
+    """Mount `store` and answer until it is unmounted; `ready` is called once it is served.
+
+    Raises `MountError` when it cannot be mounted.
+    """
     ttl_s = config.cache_ttl_s
     if ttl_s is None:
         ttl_s = PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -139,13 +138,11 @@ def test_a_layout_knows_the_size_of_the_merged_chunk(sizes: list[int]) -> None:
     assert Layout(sizes).size == sum(sizes)
 
 
-def test_a_read_costs_nothing_for_the_parts_it_does_not_touch() -> None:
+def test_a_read_skips_a_million_empty_parts() -> None:
     layout = Layout([1] + [0] * 1_000_000 + [2**40] * 100_000)
-    start = time.perf_counter()
     for _ in range(1000):
         assert layout.pieces(0, 2) == [(0, 0, 1), (1_000_001, 0, 1)]
         assert layout.pieces(layout.size - 1, 9) == [(1_100_000, 2**40 - 1, 1)]
-    assert time.perf_counter() - start < 1  # 3 ms when written; walking the parts takes minutes
 
 
 # -- splitting and stacking
@@ -336,28 +333,26 @@ def test_a_chunk_that_is_not_whole_says_why(sizes: list[int | None], problem: st
 
 @given(
     st.lists(st.text("ab./", max_size=4), min_size=1, max_size=8, unique=True),
-    st.text("ab.", min_size=1, max_size=8),
+    st.text("ab./", min_size=1, max_size=8),
 )
-def test_candidates_are_the_leaves_a_name_ends_with(suffixes: list[str], name: str) -> None:
+def test_candidates_are_the_leaves_a_key_ends_with(suffixes: list[str], name: str) -> None:
     parts = StoredParts(tuple(Part(suffix, None) for suffix in suffixes))
     expected = {
         (name[: len(name) - len(suffix)], index)
         for index, suffix in enumerate(suffixes)
-        if "/" not in suffix and name.endswith(suffix) and len(name) > len(suffix)
+        if name.endswith(suffix) and len(name) > len(suffix)
     }
     found = list(parts.candidates(name))
     assert set(found) == expected
     assert len(found) == len(expected)
-    assert parts.nested == tuple((i, suffix) for i, suffix in enumerate(suffixes) if "/" in suffix)
+    assert parts.nested == tuple(suffix for suffix in suffixes if "/" in suffix)
 
 
-def test_candidates_cost_the_same_for_two_parts_and_ten_thousand() -> None:
+def test_candidates_of_ten_thousand_parts_are_found_without_trying_each() -> None:
     parts = stack([concat(("", None), *((f".{i:05}", 1) for i in range(10_000)))])
     list(parts.candidates("0"))  # the table of suffixes is made once
-    start = time.perf_counter()
     for i in range(10_000):
         assert list(parts.candidates(f"0.{i:05}")) == [(f"0.{i:05}", 0), ("0", i + 1)]
-    assert time.perf_counter() - start < 2  # 15 ms when written; comparing all takes minutes
 
 
 # -- parts that could be mistaken
@@ -464,11 +459,24 @@ def test_one_key_for_two_chunks_is_found_as_if_all_keys_were_compared(
 
 @pytest.mark.parametrize("encoding", [DefaultEncoding(), TIFF])
 def test_ten_thousand_parts_are_checked_in_a_moment(encoding: ChunkKeyEncoding) -> None:
-    start = time.perf_counter()
     suffixes = [f".{i}.x" for i in range(9_999)]
     values = [{"key_suffix": ""}, *({"key_suffix": suffix, "size": 1} for suffix in suffixes)]
     parts = stack([ConcatParts.from_configuration({"parts": values})])
     check_part_keys(parts, encoding, 3)
     assert parts.problem([1] * 10_000) is None
     assert len(parts.split(20_000)) == 10_000
-    assert time.perf_counter() - start < 3  # 0.15 s when written
+
+
+@pytest.mark.parametrize(
+    "suffixes",
+    [
+        [*("x" * i for i in range(1000)), *(f"y{i:05}" + "x" * 1000 for i in range(2900))],
+        ["x" * 1000 + str(i) for i in range(5000)],
+    ],
+)
+def test_suffixes_made_to_take_long_are_refused(suffixes: list[str]) -> None:
+    values = [{"key_suffix": suffix} for suffix in suffixes]
+    with pytest.raises(MetadataError, match=r"^parts: .*more than"):
+        check_part_keys(
+            stack([ConcatParts.from_configuration({"parts": values})]), DefaultEncoding(), 2
+        )

@@ -1,7 +1,6 @@
 """Metadata documents: conformance, rules of arrays and groups, Zarr v2, and damaged input."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -255,9 +254,7 @@ def test_large_members_that_are_not_needed_are_not_built() -> None:
     document = (
         f'{{"zarr_format": 3, "node_type": "group", "consolidated_metadata": {{{metadata}}}}}'
     )
-    start = time.perf_counter()
     node = parse_v3(document.encode())
-    assert time.perf_counter() - start < 0.5  # 8 MB in 15 ms when written
     assert len(bytes(node.raw_attributes)) == 2
 
 

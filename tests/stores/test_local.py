@@ -137,6 +137,14 @@ def test_keys_through_a_symlinked_folder_read(store, root):
         assert store.stat(f"{folder}/a").size == len(INSIDE)
 
 
+@pytest.mark.parametrize("absolute", [False, True])
+def test_symlink_found_through_a_symlinked_folder_is_what_its_listing_says(store, root, absolute):
+    (root / "data/v1/sub").mkdir()
+    (root / "data/v1/link").symlink_to("sub")
+    (root / "through").symlink_to(root / "data/v1" if absolute else "data/v1")
+    assert entry_of(store, "through/link").kind is Kind.LINK
+
+
 def test_chain_of_symlinks_inside_reads(store, root):
     (root / "one").symlink_to("data/two")
     (root / "data/two").symlink_to(root / "three")
@@ -212,6 +220,12 @@ def test_dangling_symlink_that_leads_out_is_denied(store, root, target):
     entry = entry_of(store, "out")
     assert entry.denied
     assert entry.kind is Kind.FILE
+
+
+def test_dangling_symlink_that_climbs_behind_another_symlink_is_denied(store, root):
+    (root / "data/v1/top").symlink_to("../..")  # the root; the text of `out` alone stays inside
+    (root / "data/v1/out").symlink_to("top/../not-there")
+    assert entry_of(store, "data/v1/out").denied
 
 
 def test_magic_link_of_proc_is_denied(store, root):
@@ -297,6 +311,20 @@ def test_new_changed_and_deleted_files_are_seen(store, root):
     (root / "new").unlink()
     assert_is_not_there(store, "new")
     assert not store.permanent
+
+
+def test_symlink_that_goes_while_it_is_listed_is_left_out(store, root, monkeypatch):
+    (root / "data/dangling").symlink_to("nowhere")
+    real = os.stat
+
+    def stat_and_lose(path, **options):
+        try:
+            return real(path, **options)
+        finally:
+            (root / "data/dangling").unlink(missing_ok=True)
+
+    monkeypatch.setattr(os, "stat", stat_and_lose)
+    assert set(store.list("data")) == {"v1"}
 
 
 # --- what is no file

@@ -24,9 +24,13 @@ from zarrfuse.spec.members import (
     take_string,
 )
 
-# Stacked transformers multiply their parts: ten of ten would make 10^10.
+# Limits that no sane metadata comes near, so that hostile metadata is refused in seconds: stacked
+# transformers multiply their parts (ten of ten would make 10^10), and suffixes that end in one
+# another must be compared.
 _MAX_PARTS = 100_000
 _MAX_STACKED = 32
+_MAX_CHARACTERS = 4_000_000
+_MAX_ENDINGS = 500_000
 # No store takes a longer key: S3 1,024 bytes, file systems 255 per segment.
 _MAX_SUFFIX_CHARACTERS = 1024
 
@@ -132,39 +136,30 @@ class StoredParts:
         return sum(leaf.size is None for leaf in self.leaves) <= 1
 
     @cached_property
-    def nested(self) -> tuple[tuple[int, str], ...]:
-        """(leaf index, key suffix) of the leaves that are stored in a folder beside the chunk."""
-        return tuple(
-            (index, leaf.key_suffix)
-            for index, leaf in enumerate(self.leaves)
-            if "/" in leaf.key_suffix
-        )
+    def nested(self) -> tuple[str, ...]:
+        """The key suffixes of the leaves that are stored in a folder below or beside the chunk."""
+        return tuple(leaf.key_suffix for leaf in self.leaves if "/" in leaf.key_suffix)
 
     @cached_property
-    def _flat(self) -> tuple[dict[str, int], tuple[int, ...]]:
-        """The leaves beside the chunk by key suffix, and the lengths of these suffixes, rising."""
-        by_suffix = {
-            leaf.key_suffix: index
-            for index, leaf in enumerate(self.leaves)
-            if "/" not in leaf.key_suffix
-        }
+    def _by_suffix(self) -> tuple[dict[str, int], tuple[int, ...]]:
+        """The leaves by key suffix, and the lengths of these suffixes, rising."""
+        by_suffix = {leaf.key_suffix: index for index, leaf in enumerate(self.leaves)}
         return by_suffix, tuple(sorted({len(suffix) for suffix in by_suffix}))
 
-    def candidates(self, name: str) -> Iterator[tuple[str, int]]:
-        """(the chunk's name, leaf index) for each leaf that `name` could be, by its ending.
+    def candidates(self, key: str) -> Iterator[tuple[str, int]]:
+        """(the chunk's key, leaf index) for each leaf that a stored `key` could be, by its ending.
 
-        `name` is a name in the folder of the chunk. Whether the first is the name of a chunk is for
-        the key encoding to say. Leaves in other folders are in `nested`. Costs one look-up for each
-        distinct length of a suffix, however many leaves there are.
+        Whether the first is the key of a chunk is for the key encoding to say. Costs one look-up
+        for each distinct length of a suffix, however many leaves there are.
         """
-        by_suffix, lengths = self._flat
+        by_suffix, lengths = self._by_suffix
         for length in lengths:
-            stem = len(name) - length
+            stem = len(key) - length
             if stem <= 0:
                 return
-            index = by_suffix.get(name[stem:])
+            index = by_suffix.get(key[stem:])
             if index is not None:
-                yield name[:stem], index
+                yield key[:stem], index
 
     def split(self, nbytes: int) -> list[tuple[int, int]]:
         """[start, stop) of each leaf in a merged chunk of `nbytes` bytes.
@@ -220,6 +215,8 @@ def stack(transformers: Sequence[ConcatParts]) -> StoredParts:
                 for part in transformer.parts
             ]
         )
+        if sum(len(part.key_suffix) for part in levels[-1]) > _MAX_CHARACTERS:
+            raise MetadataError(f"parts: key suffixes have more than {_MAX_CHARACTERS} characters")
     counts = [len(transformer.parts) for transformer in transformers]
     _add_up(levels, counts)
     sums = _share_out(levels, counts)
@@ -360,13 +357,14 @@ def check_part_keys(parts: StoredParts, encoding: ChunkKeyEncoding, ndim: int) -
     # what x adds are digits at the end of the last number, in front of whatever follows it; and if
     # such digits make another canonical number of any number, they do of 1. Hence trying the chunk
     # 1, 1, ... is enough, and 0 and 10 stand in for encodings from elsewhere.
-    keys = sample_keys(encoding, ndim)
+    keys = dict.fromkeys(sample_keys(encoding, ndim))
+    first = next(iter(keys))
     suffixes = {leaf.key_suffix for leaf in parts.leaves} | {""}
     lengths = sorted({len(suffix) for suffix in suffixes})
     cleared = set()
     for leaf in parts.leaves:
         suffix = leaf.key_suffix
-        if problem := key_problem(keys[0] + suffix):
+        if problem := key_problem(first + suffix):
             raise MetadataError(f"parts: key_suffix: {shown(suffix)} {problem}")
         for length in lengths:
             if length >= len(suffix):
@@ -382,3 +380,7 @@ def check_part_keys(parts: StoredParts, encoding: ChunkKeyEncoding, ndim: int) -
                         f"is a key of the chunk at {list(coords)}"
                     )
             cleared.add(added)
+            if len(cleared) > _MAX_ENDINGS:
+                raise MetadataError(
+                    f"parts: more than {_MAX_ENDINGS} times does one key suffix end in another"
+                )

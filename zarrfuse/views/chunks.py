@@ -206,7 +206,7 @@ class ChunksFolder:
 
     def _parts_below(self, name: str, array: _Array) -> Iterable[tuple[str, Entry]]:
         """(chunk name, stored part) for the parts of chunks of this folder in its sub-folder."""
-        for _, suffix in array.parts.nested:
+        for suffix in array.parts.nested:
             head = suffix.partition("/")[0]
             if name.endswith(head):
                 chunk = name[: len(name) - len(head)]
@@ -240,9 +240,7 @@ class ChunksFolder:
                 self._open_parts(keys, opened, wait)
             else:
                 for key, entry in zip(keys, self._stat_parts(keys, wait), strict=True):
-                    opened.append(
-                        entry and Stored(self._view.store, key, entry.size, entry.mtime_ns)
-                    )
+                    opened.append(None if entry is None else self._stored(key, entry))
             present = [reader for reader in opened if reader is not None]
             if not present:
                 raise NotFound(f"the chunk {name} in {self.path} has no stored part")

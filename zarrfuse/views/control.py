@@ -18,9 +18,9 @@ import msgspec
 
 from zarrfuse.errors import NotFound
 from zarrfuse.files.segments import Literal
-from zarrfuse.views.nodes import DOCUMENTS
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views.base import Facts, Folder, join
+from zarrfuse.views.nodes import DOCUMENTS
 
 CONTROL_NAME = ".zarrfuse"
 

@@ -1,0 +1,53 @@
+"""`zarrfuse demo`: writes the demo dataset, mounts it, and shows what that is good for.
+
+Used by `cli`; the dataset itself is `dataset`'s.
+"""
+
+import os
+
+from zarrfuse import daemon, mounts
+from zarrfuse.config import MountConfig
+from zarrfuse.dataset import write_demo
+from zarrfuse.errors import MountError
+
+_CHUNK = "cells.zarr/zstd/c/0/1.tiff"
+
+
+def run(folder: str) -> None:
+    """Write `folder`/data, mount it on `folder`/mnt, and print a tour. Raises `MountError`."""
+    folder = os.path.realpath(folder)
+    source, mountpoint = os.path.join(folder, "data"), os.path.join(folder, "mnt")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        write_demo(source)
+    except FileExistsError:
+        raise MountError(f"{source} is there already and is not the demo dataset") from None
+    except OSError as error:
+        raise MountError(f"the demo cannot be written to {folder}: {error.strerror}") from None
+    mounted = mounts.mount_at(mountpoint)
+    if mounted is None or mounts.answer_of(mountpoint) != 0:
+        if mounted is None:
+            os.makedirs(mountpoint, exist_ok=True)
+        daemon.mount(MountConfig(source=source, mountpoint=mountpoint))
+    _tour(source, mountpoint)
+
+
+def _tour(source: str, mountpoint: str) -> None:
+    import tifffile  # noqa: PLC0415  # heavy, and only needed here
+
+    stored, shown = os.path.join(source, _CHUNK), os.path.join(mountpoint, _CHUNK)
+    print(f"{source}\nis mounted on\n{mountpoint}\n")
+    for title, path in (("stored in parts", stored), ("mounted", shown)):
+        print(f"{title}: {os.path.dirname(_CHUNK)}")
+        for entry in sorted(os.scandir(os.path.dirname(path)), key=lambda entry: entry.name):
+            print(f"  {entry.stat().st_size:>9}  {entry.name}")
+    with tifffile.TiffFile(shown) as tiff:
+        page = tiff.pages.first
+        compression = tifffile.COMPRESSION(page.compression).name
+        print(f"\n{_CHUNK} is a TIFF: {page.shape} {page.dtype}, {compression}")
+    print(
+        f"""
+open it      {shown}   with Fiji, an image viewer, any TIFF reader
+look closer  zarrfuse info {mountpoint}
+unmount      zarrfuse unmount {mountpoint}"""
+    )
