@@ -3,13 +3,16 @@
 Every figure is taken on a mount that was made for it, so that nothing is in the caches that the
 kernel keeps of the mount: not names, not attributes, not pages. The folder below is the same for
 all, and warm: all its bytes and names are in the page cache, so that no disk is measured. The raw
-folder is therefore read from memory, and is the most that any mount could reach.
+folder is therefore read from memory, and is the most that any mount could reach. Only the peak of
+memory is of one mount on which everything has been done, one after the other.
 
-Readers are other processes: `reader.c` for bytes, `/bin/ls` for names. Their own start is not in the
-figures for bytes. Files are read with the kernel's usual read-ahead, except at random, where readers
-say so (`POSIX_FADV_RANDOM`), and where no page is read twice.
+Readers are other processes: `reader.c` for bytes, `/bin/ls` for names. Starting them is not in the
+figures for bytes. Files are read with the kernel's usual read-ahead, except at random, where the
+reader says so (`POSIX_FADV_RANDOM`) and reads no page twice.
 """
 
+import os
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,42 +20,174 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks.datasets import PAGE, Datasets
-from benchmarks.systems import Failed, Folder, FuseMount, run
+from benchmarks.systems import Failed, FuseMount, System, run
 
-System = Folder | FuseMount
+Unit = Literal["MB/s", "/s", "s"]
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One row: what is done, and how a figure in seconds is to be told.
+    """One thing to do on a mount of `source`.
 
-    `work` is how much is done, in bytes ("MB/s") or things ("/s"); None tells seconds.
+    `work` is done in the seconds that are measured: bytes (`unit` "MB/s") or things ("/s"); seconds
+    themselves are told where `unit` is "s". `with_mounting`: the mount command is part of it, so
+    that there is nothing to measure on a folder that is not mounted.
     """
 
     name: str
     title: str
-    seconds: Callable[[System], float]
-    unit: Literal["MB/s", "/s", "s"] = "s"
-    work: int = 1
-    needs_mount: bool = False
-    on_mount: Callable[[Path], float] | None = None
-    """The same on a folder that is there already."""
+    unit: Unit
+    work: int
+    source: Path
+    on: Callable[[Path, bool], float]
+    """Seconds on a mounted folder; whether it merges parts."""
+    with_mounting: bool = False
+
+    def seconds(self, system: System) -> float:
+        """Do it on a new mount. Raises `Failed`."""
+        begun = time.perf_counter()
+        with system.mounted(self.source) as folder:
+            seconds = self.on(folder, system.merges)
+            return time.perf_counter() - begun if self.with_mounting else seconds
 
 
 class Measurements:
-    """All rows, on `datasets`. Compiles the reader into `folder`; raises `Failed` without gcc."""
+    """All measurements on `datasets`. Compiles the reader into `folder`; `Failed` without gcc."""
 
     def __init__(self, datasets: Datasets, folder: Path) -> None:
         self._datasets = datasets
         self._reader = str(folder / "reader")
         source = Path(__file__).with_name("reader.c")
-        run(["gcc", "-O2", "-pthread", "-o", self._reader, str(source)])
+        run(["gcc", "-O2", "-Wall", "-pthread", "-o", self._reader, str(source)])
+        self.all = self._all()
 
-    def all(self) -> list[Measurement]:
-        """In the order of the table."""
-        sizes = self._datasets.sizes
-        rows = [
-            self._on("sequential", _sequential_title(sizes.large_bytes), self._sequential)
-            .telling("MB/s", sizes.large_bytes),
+    def _all(self) -> list[Measurement]:
+        data = self._datasets
+        sizes = data.sizes
+        root = data.root
+        large = f"{sizes.large_bytes >> 20:,} MiB"
+        listed = f"{sizes.listed_files:,}"
+        found = [
+            Measurement(
+                "sequential",
+                f"read a chunk of {large}",
+                "MB/s",
+                sizes.large_bytes,
+                root,
+                self._sequential,
+            ),
+            Measurement(
+                "merged",
+                f"read a chunk of {large} stored in three parts",
+                "MB/s",
+                data.parts_bytes,
+                root,
+                self._merged,
+            ),
         ]
-        return [row.made(self._datasets.root) for row in rows]
+        for threads in (1, 4):
+            found.append(
+                Measurement(
+                    f"random-{threads}",
+                    f"read 4 KiB at random, {_threads(threads)}",
+                    "/s",
+                    sizes.random_reads,
+                    root,
+                    self._random(threads),
+                )
+            )
+        for threads in (1, 4):
+            found.append(
+                Measurement(
+                    f"open-{threads}",
+                    f"open, read, close {sizes.small_files:,} chunks of 4 KiB, {_threads(threads)}",
+                    "/s",
+                    sizes.small_files,
+                    root,
+                    self._each(threads),
+                )
+            )
+        found.append(
+            Measurement("list", f"`ls -l` of {listed} chunks", "s", 1, root, self._long_listing)
+        )
+        for name, source, count in (
+            ("mount-few", data.ten, "ten"),
+            ("mount-many", data.many, listed),
+        ):
+            title = f"mount to the end of the first `ls`, {count} chunks"
+            found.append(Measurement(name, title, "s", 1, source, _first_listing, True))
+        return found
+
+    def warm(self) -> None:
+        """Bring every byte and name of the folder into the page cache."""
+        root = self._datasets.root
+        self._sequential(root, False)
+        self._merged(root, False)
+        self._each(1)(root, False)
+        self._long_listing(root, False)
+
+    def peak_memory_bytes(self, system: FuseMount) -> int:
+        """What the daemon has at most in memory when everything is done on one mount."""
+        with system.mounted(self._datasets.root) as folder:
+            for measurement in self.all:
+                if not measurement.with_mounting:
+                    measurement.on(folder, system.merges)
+            return system.peak_memory_bytes()
+
+    def _sequential(self, folder: Path, merges: bool) -> float:
+        return self._read(self._datasets.sizes.large_bytes, "seq", folder / self._datasets.large)
+
+    def _merged(self, folder: Path, merges: bool) -> float:
+        data = self._datasets
+        files = [data.merged] if merges else data.parts
+        return self._read(data.parts_bytes, "seq", *(folder / file for file in files))
+
+    def _random(self, threads: int) -> Callable[[Path, bool], float]:
+        def read(folder: Path, merges: bool) -> float:
+            count = self._datasets.sizes.random_reads
+            path = folder / self._datasets.large
+            return self._read(count * PAGE, "random", threads, count, path)
+
+        return read
+
+    def _each(self, threads: int) -> Callable[[Path, bool], float]:
+        def read(folder: Path, merges: bool) -> float:
+            data = self._datasets
+            nbytes = data.sizes.small_files * PAGE
+            return self._read(nbytes, "each", threads, folder / data.small, data.names_file)
+
+        return read
+
+    def _read(self, nbytes: int, *arguments: object) -> float:
+        """Run the reader, which has to read `nbytes`; its seconds."""
+        seconds, read = run([self._reader, *map(str, arguments)]).split()
+        if int(read) != nbytes:
+            raise Failed(f"the reader got {read} bytes of {nbytes}: {arguments}")
+        return float(seconds)
+
+    def _long_listing(self, folder: Path, merges: bool) -> float:
+        begun = time.perf_counter()
+        _list("-l", folder / self._datasets.listed)
+        return time.perf_counter() - begun
+
+
+def _threads(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
+def _first_listing(folder: Path, merges: bool) -> float:
+    begun = time.perf_counter()
+    _list(folder)
+    return time.perf_counter() - begun
+
+
+def _list(*arguments: object) -> None:
+    done = subprocess.run(
+        ["/bin/ls", *map(str, arguments)],
+        stdout=subprocess.DEVNULL,
+        check=False,
+        timeout=600,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    if done.returncode:
+        raise Failed(f"ls {' '.join(map(str, arguments))}: {done.returncode}")

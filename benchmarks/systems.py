@@ -37,6 +37,7 @@ class Folder:
     """The folder itself: what there is to gain by not mounting."""
 
     name = "raw"
+    merges = False
 
     @contextmanager
     def mounted(self, source: Path) -> Iterator[Path]:
@@ -45,16 +46,22 @@ class Folder:
 
 
 class FuseMount:
-    """A FUSE file system; `command` makes the mount of a folder on a folder, in the background."""
+    """A FUSE file system; `command` makes the mount of a folder on a folder, in the background.
+
+    `merges`: whether it shows a chunk that is stored in parts as one file.
+    """
 
     def __init__(
         self,
         name: str,
         mountpoint: Path,
         command: Callable[[str, str], list[str]],
+        *,
+        merges: bool = False,
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
+        self.merges = merges
         self.mountpoint = mountpoint
         self._command = command
         self._env = env
@@ -116,6 +123,9 @@ class FuseMount:
         return int(Path("/sys/class/bdi", name, "read_ahead_kb").read_text())
 
 
+System = Folder | FuseMount
+
+
 def is_mounted(path: Path) -> bool:
     """Whether something is mounted there, by the kernel's table: a dead mount counts too."""
     wanted = os.fsencode(path)
@@ -140,5 +150,6 @@ def zarrfuse(folder: Path) -> FuseMount:
         "zarrfuse",
         folder / "zarrfuse",
         lambda source, target: [sys.executable, "-m", "zarrfuse", "mount", source, target],
-        env,
+        merges=True,
+        env=env,
     )

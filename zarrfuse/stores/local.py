@@ -177,7 +177,12 @@ class LocalStore:
         # inside. The path that realpath found has no symlink left, and the kernel checks it again.
         if not wait:
             raise BlockingIOError(errno.EAGAIN, "a symlink has to be followed")
-        inside = self._inside(os.path.realpath(os.path.join(self.root, key)))
+        if flags & os.O_NOFOLLOW:  # the last name is looked at, not followed
+            folder, _, name = key.rpartition("/")
+            real = os.path.join(os.path.realpath(os.path.join(self.root, folder)), name)
+        else:
+            real = os.path.realpath(os.path.join(self.root, key))
+        inside = self._inside(real)
         if inside is None:
             raise Denied(f"{key} leads out of {self.root}; --follow-symlinks would follow it")
         try:
@@ -209,6 +214,17 @@ class LocalStore:
         below = self.root.rstrip("/") + "/"
         return real[len(below) :] if real.startswith(below) else None
 
+    def _dangling(self, key: str, path: str, link: Entry) -> Entry | None:
+        try:
+            text = os.readlink(path)
+        except OSError:
+            return None  # gone since
+        led_to = os.path.normpath(os.path.join(os.path.dirname(key), text))
+        climbs = os.path.isabs(text) or led_to == ".." or led_to.startswith("../")
+        if climbs or self._inside(os.path.realpath(path)) is None:
+            return Entry(link.name, Kind.FILE, 0, link.mtime_ns, denied=True)
+        return link
+
     def _link_entry(self, key: str, status: os.stat_result) -> Entry | None:
         name = key.rpartition("/")[2]
         path = os.path.join(self.root, key)
@@ -216,11 +232,7 @@ class LocalStore:
         try:
             target = os.stat(path)
         except OSError:  # leads to nothing, to itself, or to where this user may not look
-            text = os.readlink(path)
-            led_to = os.path.normpath(os.path.join(os.path.dirname(key), text))
-            if os.path.isabs(text) or led_to == ".." or led_to.startswith("../"):
-                return Entry(name, Kind.FILE, 0, status.st_mtime_ns, denied=True)
-            return link
+            return self._dangling(key, path, link)
         is_folder = S_ISDIR(target.st_mode)
         if not is_folder and not S_ISREG(target.st_mode):
             return None
