@@ -15,9 +15,10 @@ import errno
 import os
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
 
-from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceError, Stale, ZarrfuseError
+from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceError, ZarrfuseError
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.stores.beneath import open_beneath
+from zarrfuse.stores.descriptor import read_full
 
 # O_NONBLOCK: opening a FIFO that took a file's place must not hang. It changes nothing for files.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -37,21 +38,8 @@ class LocalReader:
         self.mtime_ns = mtime_ns
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
-        """See `base.Reader`. Without waiting, only the page cache is read (`RWF_NOWAIT`)."""
-        flags = 0 if wait else os.RWF_NOWAIT
-        while buffer:
-            try:
-                count = os.preadv(self._fd, (buffer,), offset, flags)
-            except OSError as error:
-                if error.errno == errno.EOPNOTSUPP and not wait:
-                    raise BlockingIOError(errno.EAGAIN, "no RWF_NOWAIT here") from None
-                raise
-            if count == len(buffer):
-                return
-            if count == 0:
-                raise Stale(f"{self._key} became shorter than {self.size} bytes while it was open")
-            buffer = buffer[count:]
-            offset += count
+        """See `base.Reader`. Without waiting, only the page cache is read."""
+        read_full(self._fd, buffer, offset, self._key, wait=wait)
 
     def close(self) -> None:
         """Close the descriptor; a second call does nothing."""
