@@ -29,6 +29,9 @@ from zarrfuse.views.opening import open_view
 log = logging.getLogger(__name__)
 
 _SWITCH_INTERVAL_S = 5e-5  # a busy thread would else keep the event loop waiting for 5 ms at a time
+# Requests in work at one time. Many more than threads: what is at hand has to be answered although
+# all threads wait for the store, and so do requests that have not got one.
+_MOST_REQUESTS = 500
 _READY = b"\0"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -162,7 +165,7 @@ async def _run(config: MountConfig, ready: Callable[[], None]) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_obey_signals, config.mountpoint)
         nursery.start_soon(_tune_and_say_ready, config, ready)
-        await pyfuse3.main(min_tasks=1, max_tasks=config.tuning.threads * 2)
+        await pyfuse3.main(min_tasks=1, max_tasks=_MOST_REQUESTS)
         nursery.cancel_scope.cancel()
 
 
