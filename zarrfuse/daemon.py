@@ -115,8 +115,8 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
     _mount(operations, config)
     try:
         if config.tuning.eager:
-            eager.install(busy=lambda: operations.in_threads > 0)
-        trio.run(_run, config, ready)
+            eager.install(busy=lambda: operations.busy)
+        trio.run(_run, operations, config, ready)
     finally:
         pyfuse3.close()
         store.close()
@@ -161,11 +161,11 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace(",", "\\,")
 
 
-async def _run(config: MountConfig, ready: Callable[[], None]) -> None:
+async def _run(operations: ZarrOperations, config: MountConfig, ready: Callable[[], None]) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_obey_signals, config.mountpoint)
         nursery.start_soon(_tune_and_say_ready, config, ready)
-        await pyfuse3.main(min_tasks=1, max_tasks=_MOST_REQUESTS)
+        await operations.serve(_MOST_REQUESTS)
         nursery.cancel_scope.cancel()
 
 

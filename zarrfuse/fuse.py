@@ -14,9 +14,7 @@ import functools
 import logging
 import os
 import stat
-import threading
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
@@ -25,9 +23,11 @@ import trio
 from pyfuse3 import FUSEError
 
 from zarrfuse.config import Tuning
-from zarrfuse.errors import Denied, NotFound, ReadOnly, TimedOut, errno_of, is_expected
+from zarrfuse.errors import Denied, NotFound, ReadOnly, errno_of, is_expected
+from zarrfuse.handles import OpenDirectory, OpenFile
 from zarrfuse.inodes import Directory, InodeTable, is_junk
 from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.threads import Workers
 from zarrfuse.views.attributes import attributes
 from zarrfuse.views.base import Folder
 from zarrfuse.views.control import CONTROL_NAME, ControlFolder, LiveReader, RootWithControl
@@ -65,59 +65,6 @@ def answered(
     return wrapper  # type: ignore[return-value]  # functools hides that it is a method
 
 
-class OpenFile:
-    """A handle on a file. It is closed when the last read that was given up has come back too."""
-
-    __slots__ = ("_closing", "_lock", "_reads", "inode", "reader")
-
-    def __init__(self, reader: Reader, inode: int) -> None:
-        self.reader = reader
-        self.inode = inode
-        self._lock = threading.Lock()
-        self._reads = 0
-        self._closing = False
-
-    def read_in_thread(self, buffer: memoryview, offset: int) -> None:
-        """Fill `buffer`, waiting for the store as long as it takes."""
-        with self._lock:
-            self._reads += 1
-        try:
-            self.reader.readinto(buffer, offset)
-        finally:
-            with self._lock:
-                self._reads -= 1
-                last = self._closing and not self._reads
-            if last:
-                self.reader.close()
-
-    def close(self) -> None:
-        """Close the reader now, or leave it to the read that is still out."""
-        with self._lock:
-            self._closing = True
-            busy = self._reads
-        if not busy:
-            self.reader.close()
-
-
-class OpenDirectory:
-    """A handle on a folder: the slots of the listing it was opened with, in order."""
-
-    __slots__ = ("begun", "directory", "order")
-
-    def __init__(self, directory: Directory) -> None:
-        self.directory = directory
-        self.order: list[int] | range = range(0)
-        self.begun = False
-
-    def take(self) -> None:
-        """List what the directory holds now."""
-        directory = self.directory
-        if len(directory.listing) == len(directory.entries):
-            self.order = range(len(directory.entries))
-        else:
-            self.order = sorted(map(directory.slots.__getitem__, directory.listing))
-
-
 class ZarrOperations(pyfuse3.Operations):
     """Serves the tree below `root` read-only.
 
@@ -139,7 +86,9 @@ class ZarrOperations(pyfuse3.Operations):
         tuning: Tuning | None = None,
     ) -> None:
         super().__init__()
-        self.tuning = tuning or Tuning()
+        self._tuning = tuning or Tuning()
+        self._workers = Workers(self._tuning.threads, self._tuning.store_timeout_s)
+        self._nursery: trio.Nursery | None = None
         control = ControlFolder(self.status, root)
         self.inodes = InodeTable(RootWithControl(root, control), root_entry)
         self._ttl_s = ttl_s
@@ -150,7 +99,6 @@ class ZarrOperations(pyfuse3.Operations):
         self._directories: dict[int, OpenDirectory] = {}
         self._next_handle = 1
         self._buffer = memoryview(bytearray(LARGEST_READ))
-        self._limiter: trio.CapacityLimiter | None = None
         self._file_attributes = self._attributes_for(stat.S_IFREG | 0o444, 4096)
         self._folder_attributes = self._attributes_for(stat.S_IFDIR | 0o555, _DIRECTORY_BLOCK)
         self._link_attributes = self._attributes_for(stat.S_IFLNK | 0o777, 4096)
@@ -159,10 +107,20 @@ class ZarrOperations(pyfuse3.Operations):
         self._started = time.monotonic()
         self.requests = 0
         self.bytes_read = 0
-        self.in_threads = 0
         self.errors = 0
         self.last_errors: dict[str, str] = {}
         self._reported: set[str] = set()
+
+    async def serve(self, most_requests: int) -> None:
+        """Answer requests until the file system is unmounted."""
+        async with trio.open_nursery() as self._nursery:
+            await pyfuse3.main(min_tasks=1, max_tasks=most_requests)
+            self._nursery.cancel_scope.cancel()
+
+    @property
+    def busy(self) -> bool:
+        """Whether store calls are out in threads."""
+        return self._workers.busy > 0
 
     # -- answers and errors ------------------------------------------------------------------
 
@@ -180,38 +138,6 @@ class ZarrOperations(pyfuse3.Operations):
             self._reported.add(text)
             log.error("%s failed and is answered as EIO", request, exc_info=error)
         return code
-
-    async def in_thread(
-        self, function: Callable[[], T], late: Callable[[T], None] | None = None
-    ) -> T:
-        """`function()` in a worker thread.
-
-        Raises `TimedOut` when the store does not answer in time; the thread is left to itself, and
-        what it then still brings is given to `late`.
-        """
-        if self._limiter is None:
-            self._limiter = trio.CapacityLimiter(self.tuning.threads)
-        lock = threading.Lock()
-        given_up = False
-
-        def work() -> T:
-            result = function()
-            with lock:
-                if given_up and late is not None:
-                    late(result)
-            return result
-
-        self.in_threads += 1
-        try:
-            with trio.move_on_after(self.tuning.store_timeout_s):
-                return await trio.to_thread.run_sync(
-                    work, abandon_on_cancel=True, limiter=self._limiter
-                )
-            with lock:
-                given_up = True
-        finally:
-            self.in_threads -= 1
-        raise TimedOut(f"the store did not answer within {self.tuning.store_timeout_s:g} s")
 
     def _attributes_for(self, mode: int, block: int) -> pyfuse3.EntryAttributes:
         attributes = pyfuse3.EntryAttributes()
@@ -255,7 +181,7 @@ class ZarrOperations(pyfuse3.Operations):
         try:
             return lookup(name, wait=False)
         except BlockingIOError:
-            return await self.in_thread(functools.partial(lookup, name))
+            return await self._workers.run(functools.partial(lookup, name))
 
     def status(self) -> dict[str, Any]:
         """What `.zarrfuse/status.json` says; sizes in bytes, times in seconds."""
@@ -320,7 +246,9 @@ class ZarrOperations(pyfuse3.Operations):
         """Where a link leads."""
         directory, slot = self.inodes.place(inode)
         name = directory.entries[slot].name
-        return os.fsencode(await self.in_thread(functools.partial(directory.folder.readlink, name)))
+        return os.fsencode(
+            await self._workers.run(functools.partial(directory.folder.readlink, name))
+        )
 
     @answered
     async def access(self, inode: int, mode: int, ctx: pyfuse3.RequestContext) -> bool:
@@ -333,13 +261,13 @@ class ZarrOperations(pyfuse3.Operations):
 
     @answered
     async def opendir(self, inode: int, ctx: pyfuse3.RequestContext) -> int:
-        """Open a folder, with a listing no older than the time names may be kept."""
+        """Open a folder. Whether it can be listed is known when this is answered."""
         if self.inodes.entry(inode).denied:
             raise Denied("this folder lies outside the store")
         directory = self.inodes.directory(inode)
         directory.handles += 1
         try:
-            await self._list(directory)
+            await self._begin_listing(directory)
         except BaseException:
             self._release_directory(directory)
             raise
@@ -347,14 +275,42 @@ class ZarrOperations(pyfuse3.Operations):
         self._directories[handle] = OpenDirectory(directory)
         return handle
 
-    async def _list(self, directory: Directory) -> None:
-        if not self._fresh(directory):
-            started = time.monotonic()
-            listing = await self.in_thread(directory.folder.list)
-            directory.update(listing, started)
+    async def _begin_listing(self, directory: Directory) -> None:
+        """Make sure of a listing no older than names may be kept, or of one that is under way."""
+        while directory.scan is not None:  # somebody else lists it for the first time
+            await self._continue_listing(directory)
+        if self._fresh(directory):
+            return
+        started = time.monotonic()
+        if directory.entries or self._nursery is None:
+            directory.update(await self._workers.run(directory.folder.list), started)
+            return
+        directory.scan = self._workers.scan(directory.folder, self._nursery)
+        await self._continue_listing(directory)
+
+    async def _continue_listing(self, directory: Directory) -> None:
+        """Wait for more names of a listing that is under way, and take them."""
+        scan = directory.scan
+        try:
+            await self._workers.wait_for(scan)
+            found, complete = scan.take()
+        except BaseException:
+            self._end_listing(directory)
+            raise
+        directory.extend(found)
+        if complete and directory.scan is scan:
+            directory.scan = None
+            directory.listed_at = scan.started_at
+
+    def _end_listing(self, directory: Directory) -> None:
+        if directory.scan is not None:
+            directory.scan.wanted = False
+            directory.scan = None
 
     def _release_directory(self, directory: Directory) -> None:
         directory.handles -= 1
+        if not directory.handles:
+            self._end_listing(directory)
         self.inodes.release(directory)
 
     @answered
@@ -362,27 +318,25 @@ class ZarrOperations(pyfuse3.Operations):
         """Entries with their attributes; an offset is the slot of a name, so it stays true."""
         handle = self._directories[fh]
         directory = handle.directory
-        if start_id == 0:
-            if handle.begun:  # the program starts over
-                await self._list(directory)
-            handle.take()
-            handle.begun = True
+        if start_id == 0 and handle.begun:  # the program starts over
+            await self._begin_listing(directory)
+        if start_id == 0 or not handle.begun:
+            handle.begin()
+        first = max(start_id - _OWN_OFFSETS, 0)
+        while directory.scan is not None and first >= len(directory.entries):
+            await self._continue_listing(directory)
         reply = pyfuse3.readdir_reply
-        for offset, name, inode in ((0, b".", directory.inode), (1, b"..", directory.inode)):
+        for offset, name in enumerate((b".", b"..")):
             if start_id <= offset:
-                self._fill(_A_FOLDER, inode)
+                self._fill(_A_FOLDER, directory.inode)
                 if not reply(token, name, self._folder_attributes, offset + 1):
                     return
-        order = handle.order
-        first = max(start_id - _OWN_OFFSETS, 0)
-        if not isinstance(order, range):
-            first = bisect_left(order, first)
         entries = directory.entries
         above = directory.inode_of(0)
         fill = self._fill
         encode = os.fsencode
         count = 0
-        for slot in order[first:]:
+        for slot in handle.slots_from(first):
             entry = entries[slot]
             if not reply(
                 token, encode(entry.name), fill(entry, above | slot), slot + 1 + _OWN_OFFSETS
@@ -412,7 +366,7 @@ class ZarrOperations(pyfuse3.Operations):
         try:
             reader = open_(wait=False)
         except BlockingIOError:
-            reader = await self.in_thread(open_, late=_close)
+            reader = await self._workers.run(open_, late=_close)
         handle = self._new_handle()
         self._files[handle] = OpenFile(reader, inode)
         info = pyfuse3.FileInfo(fh=handle)
@@ -433,7 +387,7 @@ class ZarrOperations(pyfuse3.Operations):
         a read which waits for us. No such read can be out while nobody has the file open.
         """
         size = reader.size
-        if handles or not 0 < size <= self.tuning.pushed_bytes:
+        if handles or not 0 < size <= self._tuning.pushed_bytes:
             return False
         data = self._buffer[:size]
         try:
@@ -461,7 +415,7 @@ class ZarrOperations(pyfuse3.Operations):
             except BlockingIOError:
                 pass
         own = bytearray(size)
-        await self.in_thread(functools.partial(file.read_in_thread, memoryview(own), off))
+        await self._workers.run(functools.partial(file.read_in_thread, memoryview(own), off))
         return own
 
     @answered
@@ -483,7 +437,7 @@ class ZarrOperations(pyfuse3.Operations):
     @answered
     async def statfs(self, ctx: pyfuse3.RequestContext) -> pyfuse3.StatvfsData:
         """What the store lies on."""
-        total, free = await self.in_thread(self._space)
+        total, free = await self._workers.run(self._space)
         reply = pyfuse3.StatvfsData()
         reply.f_bsize = reply.f_frsize = block = 4096
         reply.f_blocks = total // block
@@ -517,9 +471,9 @@ class ZarrOperations(pyfuse3.Operations):
             return {}
         if entry.kind is Kind.FOLDER:
             folder = self.inodes.directory(inode).folder
-            return attributes(await self.in_thread(functools.partial(folder.facts, None)))
+            return attributes(await self._workers.run(functools.partial(folder.facts, None)))
         return attributes(
-            await self.in_thread(functools.partial(directory.folder.facts, entry.name))
+            await self._workers.run(functools.partial(directory.folder.facts, entry.name))
         )
 
     @answered

@@ -13,6 +13,7 @@ that changes while it is being listed.
 
 from collections.abc import Iterable
 from math import inf
+from typing import Any
 
 from zarrfuse.stores.base import Entry
 from zarrfuse.views.base import Folder
@@ -49,6 +50,7 @@ class Directory:
         "number",
         "opened",
         "parent",
+        "scan",
         "slots",
     )
 
@@ -61,6 +63,8 @@ class Directory:
         """Whether nothing of it may be kept: control files are rendered when asked for."""
         self.lookups = 0
         """Lookups of names in here that the kernel has not given back."""
+        self.scan: Any = None
+        """The listing under way, if the folder is being listed for the first time."""
         self.handles = 0
         """Open handles on the folder itself; a listing under way needs its slots."""
         self.children: dict[int, Directory] = {}
@@ -79,18 +83,23 @@ class Directory:
 
     def update(self, listing: dict[str, Entry], now: float) -> None:
         """Take a new listing; names that were known keep their slots."""
-        for name in [name for name in listing if is_junk(name)]:
-            del listing[name]
         if not self.entries:
-            self.entries = list(listing.values())
-            self.slots = dict(zip(listing, range(len(listing)), strict=True))
-        elif listing.keys() == self.slots.keys():
-            self.entries = [listing[name] for name in self.slots]
+            self.listing = {}
+            self.extend(listing.values())
         else:
-            for entry in listing.values():
+            self.listing = {name: entry for name, entry in listing.items() if not is_junk(name)}
+            for entry in self.listing.values():
                 self.put(entry)
-        self.listing = listing
         self.listed_at = now
+
+    def extend(self, found: Iterable[Entry]) -> None:
+        """Add names that are not known yet, from a listing that may not be complete."""
+        shown = [entry for entry in found if not is_junk(entry.name)]
+        names = [entry.name for entry in shown]
+        first = len(self.entries)
+        self.entries += shown
+        self.slots.update(zip(names, range(first, first + len(names)), strict=True))
+        self.listing.update(zip(names, shown, strict=True))
 
     def put(self, entry: Entry) -> int:
         """Keep an entry under its name; its slot."""

@@ -64,11 +64,16 @@ class Store(Protocol):
     permanent: bool
     """Whether what has been seen once stays as it is, so that kernels may keep it without limit."""
 
-    def list(self, folder: str) -> dict[str, Entry]:
-        """All names of a folder with kinds, sizes and times, in one pass.
+    def scan(self, folder: str) -> Iterator[Entry]:
+        """All names of a folder with kinds, sizes and times, in one pass, as they are found.
 
-        Raises `NotFound`, `NotAFolder`, `Denied`. FIFOs, sockets and devices are left out.
+        Raises `NotFound`, `NotAFolder`, `Denied` before the first one. FIFOs, sockets and devices
+        are left out.
         """
+
+    def list(self, folder: str) -> dict[str, Entry]:
+        """What `scan` finds, by name."""
+        return {entry.name: entry for entry in self.scan(folder)}
 
     def stat(self, key: str, *, wait: bool = True) -> Entry:
         """The entry of one key or folder. Raises `NotFound`; a file in the middle of a key is that too."""

@@ -13,10 +13,11 @@ each path that would (`beneath`). What a name is, is decided once, here:
 
 import errno
 import os
+from collections.abc import Iterator
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
 
 from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceError, ZarrfuseError
-from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.stores.base import Entry, Kind, Store
 from zarrfuse.stores.beneath import open_beneath
 from zarrfuse.stores.descriptor import read_full
 
@@ -48,7 +49,7 @@ class LocalReader:
             os.close(fd)
 
 
-class LocalStore:
+class LocalStore(Store):
     """The files below one folder. Implements `base.Store`.
 
     Raises `SourceError` when `root` is no folder or cannot be read.
@@ -69,10 +70,9 @@ class LocalStore:
         except PermissionError:
             raise SourceError(f"{root} may not be read by this user") from None
 
-    def list(self, folder: str) -> dict[str, Entry]:
+    def scan(self, folder: str) -> Iterator[Entry]:
         """See `base.Store`. One `scandir`, one `lstat` a name."""
         fd = self._open(folder, _LIST)
-        entries: dict[str, Entry] = {}
         file, subfolder = Kind.FILE, Kind.FOLDER
         try:
             with os.scandir(fd) as names:
@@ -84,17 +84,16 @@ class LocalStore:
                     name = found.name
                     type_ = S_IFMT(status.st_mode)
                     if type_ == S_IFREG:
-                        entries[name] = Entry(name, file, status.st_size, status.st_mtime_ns)
+                        yield Entry(name, file, status.st_size, status.st_mtime_ns)
                     elif type_ == S_IFDIR:
-                        entries[name] = Entry(name, subfolder, 0, status.st_mtime_ns)
+                        yield Entry(name, subfolder, 0, status.st_mtime_ns)
                     elif type_ == S_IFLNK:
                         key = f"{folder}/{name}" if folder else name
                         entry = self._link_entry(key, status)
                         if entry is not None:
-                            entries[name] = entry
+                            yield entry
         finally:
             os.close(fd)
-        return entries
 
     def stat(self, key: str, *, wait: bool = True) -> Entry:
         """See `base.Store`."""

@@ -28,9 +28,10 @@ import logging
 import os
 import posixpath
 import zipfile
+from collections.abc import Iterator
 
 from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, NotSupported, SourceError
-from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.stores.zip_members import InflatingReader, StoredReader, ZipFileDescriptor, closed
 from zarrfuse.stores.zip_tree import RENAMED, Link, Member, Node, Tree
 
@@ -49,7 +50,7 @@ _PATCH = 0x20
 _UTF8_NAME = 0x800
 
 
-class ZipStore:
+class ZipStore(Store):
     """The members of one zip. Implements `base.Store`.
 
     Raises `SourceError` when `path` is not there, cannot be read, or is no zip or a truncated one.
@@ -102,12 +103,12 @@ class ZipStore:
                 tree.hidden[0],
             )
 
-    def list(self, folder: str) -> dict[str, Entry]:
+    def scan(self, folder: str) -> Iterator[Entry]:
         """See `base.Store`. From memory."""
         names = self._find(folder)
         if not isinstance(names, dict):
             raise NotAFolder(f"{folder} is not a folder")
-        return {name: self._entry(name, node) for name, node in names.items()}
+        return (self._entry(name, node) for name, node in names.items())
 
     def stat(self, key: str, *, wait: bool = True) -> Entry:
         """See `base.Store`. From memory, so never has to wait."""

@@ -5,7 +5,7 @@ tests and other programs read the same objects without one. `wait=False` means t
 stores (`stores.base`): from what is at hand, or `BlockingIOError`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from zarrfuse.stores.base import Entry, Reader
@@ -20,8 +20,12 @@ class Folder(Protocol):
     path: str
     """Where it is in the view, `/`-separated; `""` for the root."""
 
+    def scan(self) -> Iterator[Entry]:
+        """Every name that is shown, with exact sizes, as they are found."""
+
     def list(self) -> dict[str, Entry]:
-        """Every name that is shown, with exact sizes."""
+        """What `scan` finds, by name."""
+        return {entry.name: entry for entry in self.scan()}
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """One name as `list` would show it. Raises `NotFound`."""

@@ -7,7 +7,7 @@ child nodes, and its chunks are refused.
 """
 
 import logging
-from collections.abc import Iterable, MutableSequence, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from zarrfuse.errors import Corrupt, NotFound, NotSupported
@@ -16,7 +16,7 @@ from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
-from zarrfuse.views.base import Facts, join
+from zarrfuse.views.base import Facts, Folder, join
 from zarrfuse.views.nodes import Loaded, NodeOf
 
 log = logging.getLogger(__name__)
@@ -76,8 +76,8 @@ class _Array:
         return [chunk + leaf.key_suffix for leaf in self.parts.leaves]
 
 
-class ChunksFolder:
-    """A folder of the view. Implements `views.base.Folder`."""
+class ChunksFolder(Folder):
+    """A folder of the view."""
 
     __slots__ = ("_node", "_parent", "_view", "path")
 
@@ -87,12 +87,12 @@ class ChunksFolder:
         self._node = NodeOf(view.store, path, view.ttl_s)
         self.path = path
 
-    def list(self) -> dict[str, Entry]:
-        """See `views.base.Folder`."""
-        stored = self._view.store.list(self.path)
-        own = self._node.from_listing(stored)
-        array = self._array(own or self._owner())
-        return stored if array is None else self._merged(stored, array)
+    def scan(self) -> Iterator[Entry]:
+        """See `views.base.Folder`. Where parts are merged, nothing is shown before all are seen."""
+        array = self._array(self._owner())
+        if array is None:
+            return self._view.store.scan(self.path)
+        return iter(self._merged(self._view.store.list(self.path), array).values())
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
@@ -186,7 +186,7 @@ class ChunksFolder:
 
     def _merged(self, stored: dict[str, Entry], array: _Array) -> dict[str, Entry]:
         shown = dict(stored)
-        found: dict[str, MutableSequence[Entry]] = {}
+        found: dict[str, list[Entry]] = {}
         for name, entry in stored.items():
             if entry.kind is Kind.FOLDER:
                 for chunk, part in self._parts_below(name, array):
@@ -221,8 +221,8 @@ class ChunksFolder:
         present = [part for part in parts if part is not None]
         return _summed(name, present) if present else None
 
-    def _stat_parts(self, keys: Sequence[str], wait: bool) -> Sequence[Entry | None]:
-        entries: MutableSequence[Entry | None] = []
+    def _stat_parts(self, keys: Sequence[str], wait: bool) -> list[Entry | None]:
+        entries: list[Entry | None] = []
         for key in keys:
             try:
                 entry = self._view.store.stat(key, wait=wait)
@@ -234,7 +234,7 @@ class ChunksFolder:
 
     def _open_chunk(self, name: str, array: _Array, wait: bool) -> Reader:
         keys = array.part_keys(name)
-        opened: MutableSequence[Reader | None] = []
+        opened: list[Reader | None] = []
         try:
             if len(keys) <= _OPEN_PARTS:
                 self._open_parts(keys, opened, wait)
@@ -264,9 +264,7 @@ class ChunksFolder:
     def _stored(self, key: str, entry: Entry) -> Stored:
         return Stored(self._view.store, key, entry.size, entry.mtime_ns)
 
-    def _open_parts(
-        self, keys: Sequence[str], opened: MutableSequence[Reader | None], wait: bool
-    ) -> None:
+    def _open_parts(self, keys: Sequence[str], opened: list[Reader | None], wait: bool) -> None:
         for key in keys:
             try:
                 opened.append(self._view.store.open(key, wait=wait))

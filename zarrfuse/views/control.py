@@ -11,7 +11,7 @@ Used by `fuse`, for which it is a folder like any other whose files are rendered
 
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -29,10 +29,8 @@ class LiveReader(Literal):
     """Bytes that were rendered when the file was opened, and are others the next time."""
 
 
-class _Live:
+class _Live(Folder):
     """What the folders in here share: they hold no links, and nothing is kept of them."""
-
-    path: str
 
     def readlink(self, name: str) -> str:
         """There are no links here."""
@@ -44,7 +42,7 @@ class _Live:
 
 
 class ControlFolder(_Live):
-    """`.zarrfuse/` itself. Implements `views.base.Folder`."""
+    """`.zarrfuse/` itself."""
 
     path = CONTROL_NAME
 
@@ -52,9 +50,9 @@ class ControlFolder(_Live):
         self._status = status
         self._info = InfoFolder(root, f"{CONTROL_NAME}/info")
 
-    def list(self) -> dict[str, Entry]:
+    def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
-        return {name: self.lookup(name) for name in ("status.json", "info")}
+        return map(self.lookup, ("status.json", "info"))
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`; always at hand."""
@@ -79,19 +77,17 @@ class ControlFolder(_Live):
 
 
 class InfoFolder(_Live):
-    """The facts on the names of one folder of a view. Implements `views.base.Folder`."""
+    """The facts on the names of one folder of a view."""
 
     def __init__(self, of: Folder, path: str) -> None:
         self._of = of
         self.path = path
 
-    def list(self) -> dict[str, Entry]:
+    def scan(self) -> Iterator[Entry]:
         """The names of the folder told of. Sizes are not known before a file is rendered."""
-        return {
-            entry.name: Entry(entry.name, entry.kind, 0, entry.mtime_ns)
-            for entry in self._of.list().values()
-            if entry.kind is not Kind.LINK
-        }
+        for entry in self._of.scan():
+            if entry.kind is not Kind.LINK:
+                yield Entry(entry.name, entry.kind, 0, entry.mtime_ns)
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
@@ -121,6 +117,7 @@ class RootWithControl:
         self._root = root
         self._control = control
         self.path = root.path
+        self.scan = root.scan
         self.list = root.list
         self.lookup = root.lookup
         self.open = root.open

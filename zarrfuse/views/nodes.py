@@ -8,7 +8,6 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -68,21 +67,9 @@ class NodeOf:
                 continue
             if entry.kind is Kind.FILE:
                 return self._take(document, entry, wait)
-        self._take_none()
-        return None
-
-    def from_listing(self, stored: Mapping[str, Entry]) -> Loaded | None:
-        """The node, by a listing of the folder that was just made."""
-        for document in DOCUMENTS:
-            entry = stored.get(document)
-            if entry is not None and entry.kind is Kind.FILE:
-                return self._take(document, entry, True)
-        self._take_none()
-        return None
-
-    def _take_none(self) -> None:
         self._loaded = self._signature = None
         self._checked_at = time.monotonic()
+        return None
 
     def _take(self, document: str, entry: Entry, wait: bool) -> Loaded | None:
         signature = (document, entry.size, entry.mtime_ns)

@@ -1,11 +1,13 @@
 """The `raw` view: every key of the store, byte for byte. For copying and debugging."""
 
+from collections.abc import Iterator
+
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
-from zarrfuse.views.base import Facts, join
+from zarrfuse.views.base import Facts, Folder, join
 
 
-class RawFolder:
-    """A folder of a store, as it is stored. Implements `views.base.Folder`."""
+class RawFolder(Folder):
+    """A folder of a store, as it is stored."""
 
     __slots__ = ("_store", "path")
 
@@ -13,9 +15,9 @@ class RawFolder:
         self._store = store
         self.path = path
 
-    def list(self) -> dict[str, Entry]:
+    def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
-        return self._store.list(self.path)
+        return self._store.scan(self.path)
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""

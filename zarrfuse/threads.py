@@ -1,0 +1,140 @@
+"""Store calls in worker threads: with a time-out, and folders handed over while they are listed.
+
+Owns the limit on threads, and what becomes of a call that nobody waits for any more. Used by `fuse`.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import TypeVar
+
+import trio
+
+from zarrfuse.errors import TimedOut
+from zarrfuse.stores.base import Entry
+from zarrfuse.views.base import Folder
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_BATCH = 2000  # names: a reply of 1 MiB holds 6,000 to 7,000
+
+
+class Workers:
+    """Runs store calls in at most `threads` threads, and waits `timeout_s` for each."""
+
+    def __init__(self, threads: int, timeout_s: float) -> None:
+        self._threads = threads
+        self._timeout_s = timeout_s
+        self._limiter: trio.CapacityLimiter | None = None
+        self.busy = 0
+        """Calls that are out now."""
+
+    async def run(self, call: Callable[[], T], late: Callable[[T], None] | None = None) -> T:
+        """`call()` in a thread.
+
+        Raises `TimedOut` when it has not returned in time; the thread is left to itself, and what it
+        then still brings is given to `late`.
+        """
+        lock = threading.Lock()
+        given_up = False
+
+        def work() -> T:
+            result = call()
+            with lock:
+                if given_up and late is not None:
+                    late(result)
+            return result
+
+        with trio.move_on_after(self._timeout_s):
+            return await self._in_thread(work)
+        with lock:
+            given_up = True
+        raise self._timed_out()
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        if self._limiter is None:  # made here, because it belongs to the running loop
+            self._limiter = trio.CapacityLimiter(self._threads)
+        self.busy += 1
+        try:
+            return await trio.to_thread.run_sync(
+                call, abandon_on_cancel=True, limiter=self._limiter
+            )
+        finally:
+            self.busy -= 1
+
+    def _timed_out(self) -> TimedOut:
+        return TimedOut(f"the store did not answer within {self._timeout_s:g} s")
+
+    def scan(self, folder: Folder, nursery: trio.Nursery) -> "Scan":
+        """Start to list a folder in a thread."""
+        scan = Scan(folder)
+        nursery.start_soon(self._in_thread, scan.run)
+        return scan
+
+    async def wait_for(self, scan: "Scan") -> None:
+        """Wait until a scan has found more, or has ended. Raises `TimedOut`."""
+        with trio.move_on_after(self._timeout_s):
+            await scan.found_more()
+            return
+        raise self._timed_out()
+
+
+class Scan:
+    """A folder that is being listed in a thread; what it has found so far can be taken.
+
+    So the kernel and the program that lists work on the first names while the last are still being
+    looked at: a folder of 100,000 takes a third less time.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._token = trio.lowlevel.current_trio_token()
+        self._event = trio.Event()
+        self._batches: deque[list[Entry]] = deque()
+        self._error: Exception | None = None
+        self._ended = False
+        self.wanted = True
+        self.started_at = time.monotonic()
+
+    def run(self) -> None:
+        """List the folder; to be called in a thread. Ends early when it is not `wanted`."""
+        try:
+            names = iter(self._folder.scan())
+            while self.wanted and (batch := list(islice(names, _BATCH))):
+                self._batches.append(batch)
+                self._wake()
+        except Exception as error:
+            self._error = error
+        finally:
+            self._ended = True
+            self._wake()
+
+    def _wake(self) -> None:
+        try:
+            self._token.run_sync_soon(self._announce)
+        except trio.RunFinishedError:
+            self.wanted = False
+
+    def _announce(self) -> None:
+        event, self._event = self._event, trio.Event()
+        event.set()
+
+    async def found_more(self) -> None:
+        """Wait until there is something to take, or nothing more will come."""
+        if not self._batches and not self._ended:
+            await self._event.wait()
+
+    def take(self) -> tuple[list[Entry], bool]:
+        """(what was found since the last time, whether that was all). Raises what listing raised."""
+        ended = self._ended  # before the batches are looked at: the last comes before the end
+        taken: list[Entry] = []
+        while self._batches:
+            taken += self._batches.popleft()
+        if ended and not taken and self._error is not None:
+            raise self._error
+        return taken, ended and self._error is None
