@@ -70,13 +70,18 @@ def resolved(path: str) -> str:
     return outer if mount_at(outer) else os.path.realpath(outer)
 
 
-def answer_of(path: str) -> int | None:
-    """0 if a mount answers `stat`, else its errno (ENOTCONN: nobody serves it); None if it hangs."""
+def answer_of(mountpoint: str) -> int | None:
+    """0 if a mount answers, else its errno (ENOTCONN: nobody serves it any more); None if it hangs.
+
+    Asks for a name that no kernel may have kept: of a dead mount, `stat` still tells what it knew.
+    """
     result: list[int] = []
 
     def ask() -> None:
         try:
-            os.stat(path)
+            os.stat(os.path.join(mountpoint, ".zarrfuse", "status.json"))
+        except FileNotFoundError:  # somebody else's mount, and it answers
+            result.append(0)
         except OSError as error:
             result.append(error.errno or errno.EIO)
         else:

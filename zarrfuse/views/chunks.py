@@ -188,9 +188,10 @@ class ChunksFolder(Folder):
         shown = dict(stored)
         found: dict[str, list[Entry]] = {}
         for name, entry in stored.items():
-            if entry.kind is Kind.FOLDER:
-                for chunk, part in self._parts_below(name, array):
-                    found.setdefault(chunk, []).append(part)
+            if entry.kind is not Kind.FILE:
+                if entry.kind is Kind.FOLDER:
+                    for chunk, part in self._parts_below(name, array):
+                        found.setdefault(chunk, []).append(part)
                 continue
             key = array.chunk_of(name)
             if key is not None:
