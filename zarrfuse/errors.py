@@ -5,6 +5,10 @@ the member concerned, because it is what the log, the control files and the comm
 """
 
 import errno
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class ZarrfuseError(Exception):
@@ -116,16 +120,40 @@ _TRANSLATED = {errno.EPERM: errno.EACCES, errno.EISDIR: errno.EIO, errno.EXDEV: 
 def errno_of(error: BaseException) -> int:
     """The errno a program on the mount gets for `error` (`docs/design.md`, Errors)."""
     if isinstance(error, ZarrfuseError):
-        return error.errno
+        return error.errno or errno.EIO
     if isinstance(error, TimeoutError):
         return errno.ETIMEDOUT
-    if isinstance(error, OSError) and error.errno is not None:
+    if isinstance(error, OSError) and isinstance(error.errno, int):
         if error.errno in _PASSED_ON:
             return error.errno
         return _TRANSLATED.get(error.errno, errno.EIO)
     return errno.EIO
 
 
+def text_of(error: BaseException) -> str:
+    """`error` in one line that can be printed, logged and encoded, whatever it holds."""
+    try:
+        said = str(error)
+    except Exception:  # somebody else's exception, with a fault in its own text
+        said = "(its text cannot be had)"
+    printable = " ".join(said.encode("utf-8", "backslashreplace").decode().split())
+    return f"{type(error).__name__}: {printable[:1000]}"
+
+
 def is_expected(error: BaseException) -> bool:
     """Whether `error` is an answer (no traceback in the log) rather than a fault of ours."""
     return isinstance(error, ZarrfuseError | OSError)
+
+
+def guarded(call: Callable[[], T]) -> T:
+    """`call()`, with what is no `Exception` made into one.
+
+    A store may be any library; one in Rust panics with a `BaseException`. In a handler only trio may
+    raise such: it would end the mount.
+    """
+    try:
+        return call()
+    except Exception:
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"the store raised {type(error).__name__}") from error

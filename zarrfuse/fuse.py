@@ -23,11 +23,11 @@ import trio
 from pyfuse3 import FUSEError
 
 from zarrfuse.config import Tuning
-from zarrfuse.errors import Denied, NotFound, ReadOnly, errno_of, is_expected
+from zarrfuse.errors import Denied, NotFound, ReadOnly, errno_of, guarded, is_expected, text_of
 from zarrfuse.handles import OpenDirectory, OpenFile
-from zarrfuse.inodes import Directory, InodeTable, is_junk
+from zarrfuse.inodes import Directory, InodeTable, is_hidden
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.threads import Workers
+from zarrfuse.threads import Scan, Workers
 from zarrfuse.views.attributes import attributes
 from zarrfuse.views.base import Folder
 from zarrfuse.views.control import CONTROL_NAME, ControlFolder, LiveReader, RootWithControl
@@ -41,16 +41,14 @@ FOREVER_S = 1e9  # what the kernel takes as "without limit"
 LARGEST_READ = 1 << 20  # no kernel asks for more at once
 _DIRECTORY_BLOCK = 1 << 20  # the C library lists folders by blocks of st_blksize: fewer requests
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC | os.O_APPEND | os.O_CREAT
+_LONGEST_NAME = 255  # bytes; the kernel breaks off a listing that holds a longer one
 _OWN_OFFSETS = 2  # "." and ".." come before the names
 
 
 def answered(
     handler: "Callable[Concatenate[ZarrOperations, P], Coroutine[Any, Any, T]]",
 ) -> "Callable[Concatenate[ZarrOperations, P], Coroutine[Any, Any, T]]":
-    """Turn whatever leaves a handler into an errno: anything else would kill the mount.
-
-    `BaseException` is left alone; trio cancels with one.
-    """
+    """Turn whatever leaves a handler into an errno: anything else would kill the mount."""
 
     @functools.wraps(handler)
     async def wrapper(self: "ZarrOperations", *args: P.args, **kwargs: P.kwargs) -> T:
@@ -59,7 +57,9 @@ def answered(
             return await handler(self, *args, **kwargs)
         except FUSEError:
             raise
-        except Exception as error:
+        except (trio.Cancelled, GeneratorExit):
+            raise
+        except BaseException as error:
             raise FUSEError(self.failed(handler.__name__, error)) from None
 
     return wrapper  # type: ignore[return-value]  # functools hides that it is a method
@@ -124,14 +124,14 @@ class ZarrOperations(pyfuse3.Operations):
 
     # -- answers and errors ------------------------------------------------------------------
 
-    def failed(self, request: str, error: Exception) -> int:
+    def failed(self, request: str, error: BaseException) -> int:
         """The errno for an error; logs what is not an answer, once, with its traceback."""
         code = errno_of(error)
         if code in (errno.ENOENT, errno.EROFS, errno.ENOSYS):
             return code
         self.errors += 1
-        text = f"{type(error).__name__}: {error}"
-        self.last_errors[request] = text[:1000]
+        text = text_of(error)
+        self.last_errors[request] = text
         if is_expected(error):
             log.debug("%s: %s", request, text)
         elif text not in self._reported and len(self._reported) < 1000:
@@ -179,7 +179,7 @@ class ZarrOperations(pyfuse3.Operations):
             return entry
         lookup = directory.folder.lookup
         try:
-            return lookup(name, wait=False)
+            return guarded(functools.partial(lookup, name, wait=False))
         except BlockingIOError:
             return await self._workers.run(functools.partial(lookup, name))
 
@@ -209,7 +209,7 @@ class ZarrOperations(pyfuse3.Operations):
             return self._fill(self.inodes.entry(parent_inode), parent_inode)
         if text == "..":
             raise FUSEError(errno.ENOENT)
-        if is_junk(text):
+        if is_hidden(text):
             return self._nothing
         if text == CONTROL_NAME and directory is self.inodes.root:
             entry = Entry(CONTROL_NAME, Kind.FOLDER, 0, 0)
@@ -278,7 +278,7 @@ class ZarrOperations(pyfuse3.Operations):
     async def _begin_listing(self, directory: Directory) -> None:
         """Make sure of a listing no older than names may be kept, or of one that is under way."""
         while directory.scan is not None:  # somebody else lists it for the first time
-            await self._continue_listing(directory)
+            await self._continue_listing(directory, directory.scan)
         if self._fresh(directory):
             return
         started = time.monotonic()
@@ -286,21 +286,17 @@ class ZarrOperations(pyfuse3.Operations):
             directory.update(await self._workers.run(directory.folder.list), started)
             return
         directory.scan = self._workers.scan(directory.folder, self._nursery)
-        await self._continue_listing(directory)
+        await self._continue_listing(directory, directory.scan)
 
-    async def _continue_listing(self, directory: Directory) -> None:
+    async def _continue_listing(self, directory: Directory, scan: Scan) -> None:
         """Wait for more names of a listing that is under way, and take them."""
-        scan = directory.scan
         try:
-            await self._workers.wait_for(scan)
-            found, complete = scan.take()
-        except BaseException:
-            self._end_listing(directory)
-            raise
-        directory.extend(found)
-        if complete and directory.scan is scan:
-            directory.scan = None
-            directory.listed_at = scan.started_at
+            directory.extend(await self._workers.more_of(scan))
+        finally:
+            if directory.scan is scan and (scan.complete or scan.failure):
+                directory.scan = None
+                if scan.complete:
+                    directory.listed_at = scan.started_at
 
     def _end_listing(self, directory: Directory) -> None:
         if directory.scan is not None:
@@ -323,8 +319,10 @@ class ZarrOperations(pyfuse3.Operations):
         if start_id == 0 or not handle.begun:
             handle.begin()
         first = max(start_id - _OWN_OFFSETS, 0)
-        while directory.scan is not None and first >= len(directory.entries):
-            await self._continue_listing(directory)
+        while handle.scan is not None and first >= len(directory.entries):
+            if handle.scan.complete:
+                break
+            await self._continue_listing(directory, handle.scan)
         reply = pyfuse3.readdir_reply
         for offset, name in enumerate((b".", b"..")):
             if start_id <= offset:
@@ -338,9 +336,15 @@ class ZarrOperations(pyfuse3.Operations):
         count = 0
         for slot in handle.slots_from(first):
             entry = entries[slot]
-            if not reply(
-                token, encode(entry.name), fill(entry, above | slot), slot + 1 + _OWN_OFFSETS
-            ):
+            try:
+                name = encode(entry.name)
+                filled = fill(entry, above | slot)
+            except (ValueError, OverflowError) as error:  # a name or number that no kernel takes
+                self.failed("readdir", error)
+                continue
+            if len(name) > _LONGEST_NAME:
+                continue
+            if not reply(token, name, filled, slot + 1 + _OWN_OFFSETS):
                 break
             count += 1
         directory.lookups += count
@@ -364,7 +368,7 @@ class ZarrOperations(pyfuse3.Operations):
             raise Denied(f"{entry.name} leads out of the store")
         open_ = functools.partial(directory.folder.open, entry.name)
         try:
-            reader = open_(wait=False)
+            reader = guarded(functools.partial(open_, wait=False))
         except BlockingIOError:
             reader = await self._workers.run(open_, late=_close)
         handle = self._new_handle()
@@ -410,7 +414,7 @@ class ZarrOperations(pyfuse3.Operations):
         if size <= LARGEST_READ:
             shared = self._buffer[:size]
             try:
-                file.reader.readinto(shared, off, wait=False)
+                guarded(functools.partial(file.reader.readinto, shared, off, wait=False))
                 return shared
             except BlockingIOError:
                 pass
@@ -422,11 +426,11 @@ class ZarrOperations(pyfuse3.Operations):
     async def release(self, fh: int) -> None:
         """The last user of a handle is gone."""
         file = self._files.pop(fh)
-        file.close()
         directory, slot = self.inodes.place(file.inode)
         opened = directory.opened.get(slot)
         if opened is not None:
             directory.opened[slot] = (opened[0] - 1, *opened[1:])
+        guarded(file.close)
 
     def _new_handle(self) -> int:
         self._next_handle += 1

@@ -2,6 +2,7 @@
 
 import threading
 from bisect import bisect_left
+from typing import Any
 
 from zarrfuse.inodes import Directory
 from zarrfuse.stores.base import Reader
@@ -52,17 +53,20 @@ class OpenDirectory:
     found, and the handle lists what there is so far.
     """
 
-    __slots__ = ("_order", "begun", "directory")
+    __slots__ = ("_order", "begun", "directory", "scan")
 
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self.begun = False
+        self.scan: Any = None
+        """The listing that was under way when this began."""
         self._order: list[int] | None = None
 
     def begin(self) -> None:
         """Start over with what the directory holds now."""
         directory = self.directory
         self.begun = True
+        self.scan = directory.scan
         self._order = None
         if len(directory.listing) != len(directory.entries):  # some names are gone
             self._order = sorted(map(directory.slots.__getitem__, directory.listing))

@@ -11,6 +11,7 @@ while any name of its folder is known, so that inode numbers and readdir offsets
 that changes while it is being listed.
 """
 
+import re
 from collections.abc import Iterable
 from math import inf
 from typing import Any
@@ -23,15 +24,19 @@ ROOT_INODE = 1
 _SLOT_BITS = 32
 _SLOT_MASK = (1 << _SLOT_BITS) - 1
 
-# Names that desktops look for in every folder of every mount. They are answered without asking a
-# store, and are not listed either, so that a listing never names what cannot be opened.
-JUNK_NAMES = frozenset({".hidden", ".xdg-volume-info", ".DS_Store", "autorun.inf", "desktop.ini"})
-JUNK_PREFIXES = (".Trash", "._")
+_HIDDEN = re.compile(
+    # Names that desktops look for in every folder of every mount. They are answered without asking
+    # a store, and are not listed either, so that a listing never names what cannot be opened.
+    r"\.(?:_|Trash|hidden$|xdg-volume-info$|DS_Store$)|autorun\.inf$|desktop\.ini$"
+    # Names that no file system has; an object store may.
+    r"|\.{0,2}$|.*[/\0]",
+    re.DOTALL,
+)
 
 
-def is_junk(name: str) -> bool:
-    """Whether a desktop asks for `name` in every folder and nobody stores it."""
-    return name in JUNK_NAMES or name.startswith(JUNK_PREFIXES)
+def is_hidden(name: str) -> bool:
+    """Whether a mount has no such name: no file system has it, or only desktops ask for it."""
+    return _HIDDEN.match(name) is not None
 
 
 class Directory:
@@ -87,19 +92,24 @@ class Directory:
             self.listing = {}
             self.extend(listing.values())
         else:
-            self.listing = {name: entry for name, entry in listing.items() if not is_junk(name)}
+            self.listing = {name: entry for name, entry in listing.items() if not is_hidden(name)}
             for entry in self.listing.values():
                 self.put(entry)
         self.listed_at = now
 
     def extend(self, found: Iterable[Entry]) -> None:
-        """Add names that are not known yet, from a listing that may not be complete."""
-        shown = [entry for entry in found if not is_junk(entry.name)]
+        """Add names from a listing that may not be complete."""
+        hidden = _HIDDEN.match
+        shown = [entry for entry in found if not hidden(entry.name)]
         names = [entry.name for entry in shown]
+        self.listing.update(zip(names, shown, strict=True))
+        if not self.slots.keys().isdisjoint(names):  # one was looked up meanwhile
+            for entry in shown:
+                self.put(entry)
+            return
         first = len(self.entries)
         self.entries += shown
         self.slots.update(zip(names, range(first, first + len(names)), strict=True))
-        self.listing.update(zip(names, shown, strict=True))
 
     def put(self, entry: Entry) -> int:
         """Keep an entry under its name; its slot."""

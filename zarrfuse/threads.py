@@ -13,13 +13,14 @@ from typing import TypeVar
 
 import trio
 
-from zarrfuse.errors import TimedOut
+from zarrfuse.errors import TimedOut, guarded
 from zarrfuse.stores.base import Entry
 from zarrfuse.views.base import Folder
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
 
 _BATCH = 2000  # names: a reply of 1 MiB holds 6,000 to 7,000
 
@@ -44,7 +45,7 @@ class Workers:
         given_up = False
 
         def work() -> T:
-            result = call()
+            result = guarded(call)
             with lock:
                 if given_up and late is not None:
                     late(result)
@@ -76,12 +77,20 @@ class Workers:
         nursery.start_soon(self._in_thread, scan.run)
         return scan
 
-    async def wait_for(self, scan: "Scan") -> None:
-        """Wait until a scan has found more, or has ended. Raises `TimedOut`."""
-        with trio.move_on_after(self._timeout_s):
-            await scan.found_more()
-            return
-        raise self._timed_out()
+    async def more_of(self, scan: "Scan") -> list[Entry]:
+        """What a scan has found since the last time; waits until there is something, or the end.
+
+        Raises what listing the folder raised, or `TimedOut`, then and from then on.
+        """
+        if scan.failure is None:
+            with trio.move_on_after(self._timeout_s) as scope:
+                await scan.found_more()
+            if scope.cancelled_caught:
+                scan.failure = self._timed_out()
+                scan.wanted = False
+        if scan.failure is not None:
+            raise scan.failure
+        return scan.take()
 
 
 class Scan:
@@ -98,14 +107,18 @@ class Scan:
         self._batches: deque[list[Entry]] = deque()
         self._error: Exception | None = None
         self._ended = False
+        self.complete = False
+        """Whether everything was found, and taken."""
+        self.failure: Exception | None = None
+        """Why it ended before, once that was told."""
         self.wanted = True
         self.started_at = time.monotonic()
 
     def run(self) -> None:
         """List the folder; to be called in a thread. Ends early when it is not `wanted`."""
         try:
-            names = iter(self._folder.scan())
-            while self.wanted and (batch := list(islice(names, _BATCH))):
+            names = guarded(lambda: iter(self._folder.scan()))
+            while self.wanted and (batch := guarded(lambda: list(islice(names, _BATCH)))):
                 self._batches.append(batch)
                 self._wake()
         except Exception as error:
@@ -129,12 +142,15 @@ class Scan:
         if not self._batches and not self._ended:
             await self._event.wait()
 
-    def take(self) -> tuple[list[Entry], bool]:
-        """(what was found since the last time, whether that was all). Raises what listing raised."""
-        ended = self._ended  # before the batches are looked at: the last comes before the end
+    def take(self) -> list[Entry]:
+        """What was found since the last time. Raises what listing raised, behind the last name."""
+        ended = self._ended  # looked at before the batches: the last one comes before the end
         taken: list[Entry] = []
         while self._batches:
             taken += self._batches.popleft()
-        if ended and not taken and self._error is not None:
-            raise self._error
-        return taken, ended and self._error is None
+        if ended and self._error is None:
+            self.complete = True
+        elif ended and not taken:
+            self.failure = self._error
+            raise self._error or TimedOut("the listing was given up")
+        return taken

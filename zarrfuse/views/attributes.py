@@ -1,6 +1,6 @@
 """Facts as extended attributes, the way `getfattr -d` prints them as text. Used by `fuse`."""
 
-import msgspec
+import json
 
 from zarrfuse.views.base import Facts
 
@@ -27,7 +27,8 @@ def attributes(facts: Facts) -> dict[bytes, bytes]:
 
 
 def _text(value: object) -> bytes:
-    text = value.encode() if isinstance(value, str) else msgspec.json.encode(value)
+    words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = words.encode("utf-8", "backslashreplace")
     if len(text) > LARGEST:
         return b"too long for an attribute: .zarrfuse/info has it"
     return text

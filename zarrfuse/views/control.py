@@ -10,11 +10,10 @@ Used by `fuse`, for which it is a folder like any other whose files are rendered
 """
 
 import errno
+import json
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
-
-import msgspec
 
 from zarrfuse.errors import NotFound
 from zarrfuse.files.segments import Literal
@@ -135,4 +134,8 @@ def is_live(folder: Folder) -> bool:
 
 
 def _json(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a name that is not UTF-8
+        return json.dumps(value, indent=2).encode() + b"\n"

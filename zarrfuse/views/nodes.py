@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from math import inf
 
-from zarrfuse.errors import NotFound, ZarrfuseError
+from zarrfuse.errors import NotFound, guarded, text_of
 from zarrfuse.spec.node import Node, NodeError, parse_v2_array, parse_v2_group, parse_v3
 from zarrfuse.stores.base import Entry, Kind, Store, read
 from zarrfuse.views.base import join
@@ -78,25 +78,29 @@ class NodeOf:
                 raise BlockingIOError(errno.EAGAIN, "a document has to be read")
             with self._lock:
                 if signature != self._signature:
-                    self._loaded, lasting = _load(self._store, self._path, document)
+                    self._loaded, lasting = _load(self._store, self._path, document, entry.size)
                     self._signature = signature if lasting else None
         self._checked_at = time.monotonic()
         return self._loaded
 
 
-def _load(store: Store, path: str, document: str) -> tuple[Loaded, bool]:
+def _load(store: Store, path: str, document: str, size: int) -> tuple[Loaded, bool]:
     """The node of a folder, and whether the outcome lasts until the document changes."""
     key = join(path, document)
+    if size > LARGEST_DOCUMENT:
+        error = f"{key} has {size} bytes, more than the {LARGEST_DOCUMENT} that are read"
+        log.warning("not loaded: %s", error)
+        return Loaded(path, document, None, error), True
     try:
-        node = _PARSERS[document](read(store, key, limit=LARGEST_DOCUMENT))
-        return Loaded(path, document, node, is_group=node.node_type == "group"), True
-    except NodeError as error:
-        where = f"{path}/" if path else ""
-        loaded = Loaded(path, document, None, f"{where}{error}", error.node_type == "group")
-    except ValueError as error:  # larger than LARGEST_DOCUMENT
-        loaded = Loaded(path, document, None, str(error))
-    except (ZarrfuseError, OSError) as error:
-        log.warning("%s cannot be read: %s", key, error)
-        return Loaded(path, document, None, f"{key} cannot be read: {error}"), False
-    log.warning("not loaded: %s", loaded.error)
-    return loaded, True
+        text = guarded(lambda: read(store, key, limit=LARGEST_DOCUMENT))
+    except Exception as failure:  # whatever a store raises: the folder can be listed all the same
+        error = f"{key} cannot be read: {text_of(failure)}"
+        log.warning("not loaded: %s", error)
+        return Loaded(path, document, None, error), False
+    try:
+        node = _PARSERS[document](text)
+    except NodeError as refusal:
+        error = join(path, str(refusal))
+        log.warning("not loaded: %s", error)
+        return Loaded(path, document, None, error, refusal.node_type == "group"), True
+    return Loaded(path, document, node, is_group=node.node_type == "group"), True
