@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import pyfuse3
 import trio
@@ -174,12 +174,16 @@ async def _tune_and_say_ready(config: MountConfig, ready: Callable[[], None]) ->
     if mounted is not None:
         tuning = config.tuning
         for refused in mounts.tune(mounted, tuning.readahead_kib, tuning.max_background):
-            log.info("not raised: %s", refused)
+            log.debug("not raised: %s", refused)
     ready()
 
 
 async def _obey_signals(mountpoint: str) -> None:
     """The first signal unmounts if nothing is in use, the second detaches, the third ends."""
+
+    def unmount(path: str, lazy: bool) -> None:
+        mounts.unmount(path, lazy=lazy)
+
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         count = 0
         async for number in signals:
@@ -189,11 +193,23 @@ async def _obey_signals(mountpoint: str) -> None:
                 pyfuse3.terminate()
                 return
             try:
-                await trio.to_thread.run_sync(
-                    lambda lazy: mounts.unmount(mountpoint, lazy=lazy), count > 1
-                )
+                await trio.to_thread.run_sync(unmount, mountpoint, count > 1)
             except MountError as error:
                 log.warning("%s; a second signal detaches it", error)
+            except OSError as error:  # no descriptor or memory for another process
+                log.warning("fusermount3 cannot be run (%s): ending", error.strerror)
+                pyfuse3.terminate()
+
+
+class _OneLine(logging.Filter):
+    """Escapes what a name or a message may hold: it must not forge lines of the log."""
+
+    _ESCAPED: ClassVar = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See `logging.Filter`."""
+        record.msg, record.args = record.getMessage().translate(self._ESCAPED), None
+        return True
 
 
 class _Prioritised(logging.Formatter):
@@ -223,6 +239,7 @@ def _log_to(config: MountConfig) -> None:
         handler.setFormatter(
             _Prioritised("%(message)s") if under_systemd else logging.Formatter(style)
         )
+    handler.addFilter(_OneLine())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.DEBUG if config.verbose else logging.INFO)

@@ -23,7 +23,17 @@ import trio
 from pyfuse3 import FUSEError
 
 from zarrfuse.config import Tuning
-from zarrfuse.errors import Denied, NotFound, ReadOnly, errno_of, guarded, is_expected, text_of
+from zarrfuse.errors import (
+    Corrupt,
+    Denied,
+    NotFound,
+    ReadOnly,
+    Stale,
+    errno_of,
+    guarded,
+    is_expected,
+    text_of,
+)
 from zarrfuse.handles import OpenDirectory, OpenFile
 from zarrfuse.inodes import Directory, InodeTable, is_hidden
 from zarrfuse.stores.base import Entry, Kind, Reader
@@ -150,6 +160,8 @@ class ZarrOperations(pyfuse3.Operations):
         return attributes
 
     def _fill(self, entry: Entry, inode: int, *, live: bool = False) -> pyfuse3.EntryAttributes:
+        if entry.size < 0:
+            raise Corrupt(f"{entry.name} is said to have {entry.size} bytes")
         if entry.kind is Kind.FILE:
             filled = self._file_attributes
         elif entry.kind is Kind.FOLDER:
@@ -220,8 +232,9 @@ class ZarrOperations(pyfuse3.Operations):
                 directory.drop(text)
                 return self._nothing
         slot = directory.put(entry)
-        directory.lookups += 1
-        return self._fill(entry, directory.inode_of(slot), live=directory.live)
+        filled = self._fill(entry, directory.inode_of(slot), live=directory.live)
+        directory.lookups += 1  # only now: what cannot be told of is not looked up
+        return filled
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
         """The kernel gives lookups back. Nothing may leave this handler."""
@@ -235,11 +248,22 @@ class ZarrOperations(pyfuse3.Operations):
         """Attributes; asked again of the view when they are older than the kernel may keep them."""
         directory, slot = self.inodes.place(inode)
         entry = directory.entries[slot]
-        known = not directory.number or entry.name == CONTROL_NAME or self._fresh(directory)
-        if not known:
-            entry = await self._entry(directory, entry.name)
-            directory.put(entry)
+        if directory.number and entry.name != CONTROL_NAME and not self._fresh(directory):
+            entry = await self._reexamined(directory, slot)
         return self._fill(entry, inode, live=directory.live)
+
+    async def _reexamined(self, directory: Directory, slot: int) -> Entry:
+        """The entry of a slot as it is now; of an open file that is gone or changed, as it was."""
+        entry = directory.entries[slot]
+        if not directory.is_current(slot):
+            return entry
+        try:
+            now = await self._entry(directory, entry.name)
+        except NotFound:
+            if directory.is_open(slot):
+                return entry
+            raise
+        return now if directory.put(now) == slot else entry
 
     @answered
     async def readlink(self, inode: int, ctx: pyfuse3.RequestContext) -> bytes:
@@ -339,8 +363,12 @@ class ZarrOperations(pyfuse3.Operations):
             try:
                 name = encode(entry.name)
                 filled = fill(entry, above | slot)
-            except (ValueError, OverflowError) as error:  # a name or number that no kernel takes
-                self.failed("readdir", error)
+            except (
+                ValueError,
+                OverflowError,
+                Corrupt,
+            ) as error:  # a name or number that no kernel takes
+                self.failed("readdir", Corrupt(f"{entry.name!r} cannot be shown: {error}"))
                 continue
             if len(name) > _LONGEST_NAME:
                 continue
@@ -371,6 +399,12 @@ class ZarrOperations(pyfuse3.Operations):
             reader = guarded(functools.partial(open_, wait=False))
         except BlockingIOError:
             reader = await self._workers.run(open_, late=_close)
+        if reader.size < 0:
+            reader.close()
+            raise Corrupt(f"{entry.name} is said to have {reader.size} bytes")
+        if self._is_outdated(directory, slot, reader):
+            reader.close()
+            raise Stale(f"{entry.name} has changed; the kernel looks it up again")
         handle = self._new_handle()
         self._files[handle] = OpenFile(reader, inode)
         info = pyfuse3.FileInfo(fh=handle)
@@ -384,6 +418,22 @@ class ZarrOperations(pyfuse3.Operations):
         directory.opened[slot] = (handles + 1, *seen)
         return info
 
+    def _is_outdated(self, directory: Directory, slot: int, reader: Reader) -> bool:
+        """Whether what was opened is another file than the one this slot stands for.
+
+        Answered as ESTALE, the kernel looks the name up again by itself, and opens once more. A
+        file that changes all the time is let pass then.
+        """
+        entry = directory.entries[slot]
+        if directory.live or (entry.size, entry.mtime_ns) == (reader.size, reader.mtime_ns):
+            return False
+        now = Entry(entry.name, entry.kind, reader.size, reader.mtime_ns)
+        if slot in directory.retold and not directory.is_open(slot):
+            directory.put(now)
+            return False
+        directory.retold.add(directory.put(now))
+        return True
+
     def _push(self, inode: int, reader: Reader, handles: int) -> bool:
         """Give a small file to the kernel's page cache, before it asks; whether that was done.
 
@@ -395,7 +445,7 @@ class ZarrOperations(pyfuse3.Operations):
             return False
         data = self._buffer[:size]
         try:
-            reader.readinto(data, 0, wait=False)
+            guarded(functools.partial(reader.readinto, data, 0, wait=False))
             pyfuse3.notify_store(inode, 0, data)  # type: ignore[arg-type]  # any buffer will do
         except Exception:  # not at hand, not readable, not taken: then it is read when it is read
             return False

@@ -58,17 +58,20 @@ class OpenDirectory:
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self.begun = False
-        self.scan: Any = None
-        """The listing that was under way when this began."""
+        self.scan: Any = directory.scan
+        """The listing that was under way when this was opened: how it ends is how this ends."""
         self._order: list[int] | None = None
 
     def begin(self) -> None:
         """Start over with what the directory holds now."""
         directory = self.directory
+        if self.begun:
+            self.scan = directory.scan
         self.begun = True
-        self.scan = directory.scan
         self._order = None
-        if len(directory.listing) != len(directory.entries):  # some names are gone
+        if self.scan is None and len(directory.listing) != len(
+            directory.entries
+        ):  # some names are gone
             self._order = sorted(map(directory.slots.__getitem__, directory.listing))
 
     def slots_from(self, slot: int) -> "range | list[int]":

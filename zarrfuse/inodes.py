@@ -55,6 +55,7 @@ class Directory:
         "number",
         "opened",
         "parent",
+        "retold",
         "scan",
         "slots",
     )
@@ -76,6 +77,8 @@ class Directory:
         """By slot: the sub-folders that are directories of their own."""
         self.opened: dict[int, tuple[int, int, int]] = {}
         """By slot: handles now open, and size and time of the bytes the kernel may have cached."""
+        self.retold: set[int] = set()
+        """Slots whose entry was corrected when it was opened."""
         self.clear()
 
     def clear(self) -> None:
@@ -85,6 +88,7 @@ class Directory:
         self.listing: dict[str, Entry] = {}
         self.listed_at = -inf
         self.opened.clear()
+        self.retold.clear()
 
     def update(self, listing: dict[str, Entry], now: float) -> None:
         """Take a new listing; names that were known keep their slots."""
@@ -103,7 +107,7 @@ class Directory:
         shown = [entry for entry in found if not hidden(entry.name)]
         names = [entry.name for entry in shown]
         self.listing.update(zip(names, shown, strict=True))
-        if not self.slots.keys().isdisjoint(names):  # one was looked up meanwhile
+        if not self.slots.keys().isdisjoint(names):  # some are known already
             for entry in shown:
                 self.put(entry)
             return
@@ -112,14 +116,33 @@ class Directory:
         self.slots.update(zip(names, range(first, first + len(names)), strict=True))
 
     def put(self, entry: Entry) -> int:
-        """Keep an entry under its name; its slot."""
-        slot = self.slots.get(entry.name)
-        if slot is None:
-            slot = self.slots[entry.name] = len(self.entries)
+        """Keep an entry under its name; its slot.
+
+        A file that has changed while somebody has it open gets a new slot, so another inode: the
+        kernel keeps the bytes of an inode, and who opened the old file must not be given the new.
+        """
+        name = entry.name
+        slot = self.slots.get(name)
+        if slot is None or self._is_another(entry, slot):
+            slot = self.slots[name] = len(self.entries)
             self.entries.append(entry)
         else:
             self.entries[slot] = entry
+        if name in self.listing:
+            self.listing[name] = entry
         return slot
+
+    def _is_another(self, entry: Entry, slot: int) -> bool:
+        handles, *seen = self.opened.get(slot, (0,))
+        return handles > 0 and seen != [entry.size, entry.mtime_ns]
+
+    def is_current(self, slot: int) -> bool:
+        """Whether a slot is that of its name; else the file has changed while it was open."""
+        return self.slots.get(self.entries[slot].name) == slot
+
+    def is_open(self, slot: int) -> bool:
+        """Whether somebody has the file open."""
+        return self.opened.get(slot, (0,))[0] > 0
 
     def drop(self, name: str) -> None:
         """Take note that a name is gone."""

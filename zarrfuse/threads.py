@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+_MOST_GIVEN_UP = 400  # threads that wait for a store which may never answer; each takes 30 KiB
 _BATCH = 2000  # names: a reply of 1 MiB holds 6,000 to 7,000
 
 
@@ -32,6 +33,7 @@ class Workers:
         self._threads = threads
         self._timeout_s = timeout_s
         self._limiter: trio.CapacityLimiter | None = None
+        self._given_up = 0
         self.busy = 0
         """Calls that are out now."""
 
@@ -42,20 +44,36 @@ class Workers:
         then still brings is given to `late`.
         """
         lock = threading.Lock()
-        given_up = False
+        begun = given_up = False
+        token = trio.lowlevel.current_trio_token()
 
         def work() -> T:
-            result = guarded(call)
+            nonlocal begun
             with lock:
-                if given_up and late is not None:
-                    late(result)
-            return result
+                begun = True
+            try:
+                result = guarded(call)
+                with lock:
+                    if given_up and late is not None:
+                        late(result)
+                return result
+            finally:
+                if given_up:
+                    token.run_sync_soon(self._change_places, -1)
 
         with trio.move_on_after(self._timeout_s):
             return await self._in_thread(work)
         with lock:
             given_up = True
+            if begun:
+                self._change_places(+1)
         raise self._timed_out()
+
+    def _change_places(self, by: int) -> None:
+        """A call that was given up keeps its thread: others get another, up to a limit."""
+        if self._limiter is not None:
+            self._given_up += by
+            self._limiter.total_tokens = self._threads + min(self._given_up, _MOST_GIVEN_UP)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self._limiter is None:  # made here, because it belongs to the running loop

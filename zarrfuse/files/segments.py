@@ -45,11 +45,11 @@ class Stored:
         self.mtime_ns = mtime_ns
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
-        """See `stores.base.Reader`. Raises `Stale` when the key has another size by now."""
+        """See `stores.base.Reader`. Raises `Stale` when the key has changed since."""
         reader = self._store.open(self._key, wait=wait)
         try:
-            if reader.size != self.size:
-                raise Stale(f"{self._key} had {self.size} bytes and now has {reader.size}")
+            if (reader.size, reader.mtime_ns) != (self.size, self.mtime_ns):
+                raise Stale(f"{self._key} changed while it was open")
             reader.readinto(buffer, offset, wait=wait)
         finally:
             reader.close()

@@ -18,6 +18,8 @@ Document: TypeAlias = dict[str, msgspec.Raw]
 """The members of a JSON object, each still JSON: some are large, and most of these not needed."""
 
 _SHOWN_CHARACTERS = 80
+# The parts of a chunk, at their most (100,000), take about as much.
+_LARGEST_MEMBER = 4 << 20
 
 
 def shown(value: object) -> str:
@@ -135,7 +137,14 @@ def quote_constants(document: bytes) -> bytes:
 
 
 def decode_raw(raw: msgspec.Raw, member: str) -> Any:
-    """The value of `raw`. Raises `MetadataError` naming `member` if it cannot be represented."""
+    """The value of `raw`.
+
+    Raises `MetadataError` naming `member` if it cannot be represented, or is so long that it would
+    take all memory: an empty object takes three bytes as JSON and 72 as a value.
+    """
+    size = memoryview(raw).nbytes
+    if size > _LARGEST_MEMBER:
+        raise MetadataError(f"{member}: has {size} bytes of JSON, more than {_LARGEST_MEMBER}")
     try:
         return msgspec.json.decode(raw)
     except (ValueError, RecursionError) as error:  # those of msgspec are ValueErrors

@@ -27,24 +27,25 @@ _PROBLEMS_KEPT = 10_000
 
 
 class ChunksView:
-    """What the folders of one view share: the store, and the broken chunks already reported."""
+    """What the folders of one view share: the store, and the problems already reported."""
 
     __slots__ = ("_reported", "store", "ttl_s")
 
     def __init__(self, store: Store, ttl_s: float) -> None:
         self.store = store
         self.ttl_s = ttl_s
-        self._reported: set[str] = set()
+        self._reported: set[object] = set()
 
     @property
     def root(self) -> "ChunksFolder":
         """The root of the tree."""
         return ChunksFolder(self, None, "")
 
-    def report(self, problem: str) -> None:
-        """Log a broken chunk, once."""
-        if problem not in self._reported and len(self._reported) < _PROBLEMS_KEPT:
-            self._reported.add(problem)
+    def report(self, problem: str, state: object = None) -> None:
+        """Log a broken chunk or document; once as long as it is in the same `state`."""
+        seen = (problem, state)
+        if seen not in self._reported and len(self._reported) < _PROBLEMS_KEPT:
+            self._reported.add(seen)
             log.warning("%s", problem)
 
 
@@ -84,7 +85,7 @@ class ChunksFolder(Folder):
     def __init__(self, view: ChunksView, parent: "ChunksFolder | None", path: str) -> None:
         self._view = view
         self._parent = parent
-        self._node = NodeOf(view.store, path, view.ttl_s)
+        self._node = NodeOf(view.store, path, view.ttl_s, view.report)
         self.path = path
 
     def scan(self) -> Iterator[Entry]:

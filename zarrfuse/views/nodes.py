@@ -5,9 +5,9 @@ views that understand Zarr. Nothing is read before a folder is looked at.
 """
 
 import errno
-import logging
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -15,8 +15,6 @@ from zarrfuse.errors import NotFound, guarded, text_of
 from zarrfuse.spec.node import Node, NodeError, parse_v2_array, parse_v2_group, parse_v3
 from zarrfuse.stores.base import Entry, Kind, Store, read
 from zarrfuse.views.base import join
-
-log = logging.getLogger(__name__)
 
 _PARSERS = {"zarr.json": parse_v3, ".zarray": parse_v2_array, ".zgroup": parse_v2_group}
 DOCUMENTS = tuple(_PARSERS)
@@ -42,12 +40,25 @@ class Loaded:
 class NodeOf:
     """The node of one folder, kept as long as its document is the same.
 
+    `report`: told why a document is not loaded; with the size and time of the document.
     `ttl_s`: how long to believe that nothing has changed without looking, in seconds.
     """
 
-    __slots__ = ("_checked_at", "_loaded", "_lock", "_path", "_signature", "_store", "_ttl_s")
+    __slots__ = (
+        "_checked_at",
+        "_loaded",
+        "_lock",
+        "_path",
+        "_report",
+        "_signature",
+        "_store",
+        "_ttl_s",
+    )
 
-    def __init__(self, store: Store, path: str, ttl_s: float) -> None:
+    def __init__(
+        self, store: Store, path: str, ttl_s: float, report: Callable[[str, object], None]
+    ) -> None:
+        self._report = report
         self._store = store
         self._path = path
         self._ttl_s = ttl_s
@@ -78,8 +89,11 @@ class NodeOf:
                 raise BlockingIOError(errno.EAGAIN, "a document has to be read")
             with self._lock:
                 if signature != self._signature:
-                    self._loaded, lasting = _load(self._store, self._path, document, entry.size)
+                    loaded, lasting = _load(self._store, self._path, document, entry.size)
+                    self._loaded = loaded
                     self._signature = signature if lasting else None
+                    if loaded.error is not None:
+                        self._report(f"not loaded: {loaded.error}", signature)
         self._checked_at = time.monotonic()
         return self._loaded
 
@@ -89,18 +103,15 @@ def _load(store: Store, path: str, document: str, size: int) -> tuple[Loaded, bo
     key = join(path, document)
     if size > LARGEST_DOCUMENT:
         error = f"{key} has {size} bytes, more than the {LARGEST_DOCUMENT} that are read"
-        log.warning("not loaded: %s", error)
         return Loaded(path, document, None, error), True
     try:
         text = guarded(lambda: read(store, key, limit=LARGEST_DOCUMENT))
     except Exception as failure:  # whatever a store raises: the folder can be listed all the same
         error = f"{key} cannot be read: {text_of(failure)}"
-        log.warning("not loaded: %s", error)
         return Loaded(path, document, None, error), False
     try:
         node = _PARSERS[document](text)
     except NodeError as refusal:
         error = join(path, str(refusal))
-        log.warning("not loaded: %s", error)
         return Loaded(path, document, None, error, refusal.node_type == "group"), True
     return Loaded(path, document, node, is_group=node.node_type == "group"), True
