@@ -2,9 +2,11 @@
 
 Every figure is taken on a mount that was made for it, so that nothing is in the caches that the
 kernel keeps of the mount: not names, not attributes, not pages. The folder below is the same for
-all, and warm: all its bytes and names are in the page cache, so that no disk is measured. The raw
-folder is therefore read from memory, and is the most that any mount could reach. Only the peak of
-memory is of one mount on which everything has been done, one after the other.
+all, and warm: before each figure the same is done on the folder itself, without counting, so that
+all bytes and names are in the page cache and no disk is measured (machines that are short of memory
+lose them within a minute). The raw folder is therefore read from memory, and is the most that any
+mount could reach. Only the peak of memory is of one mount on which everything has been done, one
+after the other.
 
 Readers are other processes: `reader.c` for bytes, `/bin/ls` for names. Starting them is not in the
 figures for bytes. Files are read with the kernel's usual read-ahead, except at random, where the
@@ -45,6 +47,7 @@ class Measurement:
 
     def seconds(self, system: System) -> float:
         """Do it on a new mount. Raises `Failed`."""
+        self.on(self.source, False)
         begun = time.perf_counter()
         with system.mounted(self.source) as folder:
             seconds = self.on(folder, system.merges)
@@ -67,7 +70,7 @@ class Measurements:
         root = data.root
         large = f"{sizes.large_bytes >> 20:,} MiB"
         listed = f"{sizes.listed_files:,}"
-        found = [
+        return [
             Measurement(
                 "sequential",
                 f"read a chunk of {large}",
@@ -84,9 +87,7 @@ class Measurements:
                 root,
                 self._merged,
             ),
-        ]
-        for threads in (1, 4):
-            found.append(
+            *(
                 Measurement(
                     f"random-{threads}",
                     f"read 4 KiB at random, {_threads(threads)}",
@@ -95,9 +96,9 @@ class Measurements:
                     root,
                     self._random(threads),
                 )
-            )
-        for threads in (1, 4):
-            found.append(
+                for threads in (1, 4)
+            ),
+            *(
                 Measurement(
                     f"open-{threads}",
                     f"open, read, close {sizes.small_files:,} chunks of 4 KiB, {_threads(threads)}",
@@ -106,25 +107,25 @@ class Measurements:
                     root,
                     self._each(threads),
                 )
-            )
-        found.append(
-            Measurement("list", f"`ls -l` of {listed} chunks", "s", 1, root, self._long_listing)
-        )
-        for name, source, count in (
-            ("mount-few", data.ten, "ten"),
-            ("mount-many", data.many, listed),
-        ):
-            title = f"mount to the end of the first `ls`, {count} chunks"
-            found.append(Measurement(name, title, "s", 1, source, _first_listing, True))
-        return found
-
-    def warm(self) -> None:
-        """Bring every byte and name of the folder into the page cache."""
-        root = self._datasets.root
-        self._sequential(root, False)
-        self._merged(root, False)
-        self._each(1)(root, False)
-        self._long_listing(root, False)
+                for threads in (1, 4)
+            ),
+            Measurement("list", f"`ls -l` of {listed} chunks", "s", 1, root, self._long_listing),
+            *(
+                Measurement(
+                    name,
+                    f"mount to the end of the first `ls`, {count} chunks",
+                    "s",
+                    1,
+                    source,
+                    _first_listing,
+                    with_mounting=True,
+                )
+                for name, source, count in (
+                    ("mount-few", data.ten, "ten"),
+                    ("mount-many", data.many, listed),
+                )
+            ),
+        ]
 
     def peak_memory_bytes(self, system: FuseMount) -> int:
         """What the daemon has at most in memory when everything is done on one mount."""
@@ -134,7 +135,7 @@ class Measurements:
                     measurement.on(folder, system.merges)
             return system.peak_memory_bytes()
 
-    def _sequential(self, folder: Path, merges: bool) -> float:
+    def _sequential(self, folder: Path, _merges: bool) -> float:
         return self._read(self._datasets.sizes.large_bytes, "seq", folder / self._datasets.large)
 
     def _merged(self, folder: Path, merges: bool) -> float:
@@ -143,7 +144,7 @@ class Measurements:
         return self._read(data.parts_bytes, "seq", *(folder / file for file in files))
 
     def _random(self, threads: int) -> Callable[[Path, bool], float]:
-        def read(folder: Path, merges: bool) -> float:
+        def read(folder: Path, _merges: bool) -> float:
             count = self._datasets.sizes.random_reads
             path = folder / self._datasets.large
             return self._read(count * PAGE, "random", threads, count, path)
@@ -151,7 +152,7 @@ class Measurements:
         return read
 
     def _each(self, threads: int) -> Callable[[Path, bool], float]:
-        def read(folder: Path, merges: bool) -> float:
+        def read(folder: Path, _merges: bool) -> float:
             data = self._datasets
             nbytes = data.sizes.small_files * PAGE
             return self._read(nbytes, "each", threads, folder / data.small, data.names_file)
@@ -165,7 +166,7 @@ class Measurements:
             raise Failed(f"the reader got {read} bytes of {nbytes}: {arguments}")
         return float(seconds)
 
-    def _long_listing(self, folder: Path, merges: bool) -> float:
+    def _long_listing(self, folder: Path, _merges: bool) -> float:
         begun = time.perf_counter()
         _list("-l", folder / self._datasets.listed)
         return time.perf_counter() - begun
@@ -175,7 +176,7 @@ def _threads(count: int) -> str:
     return "1 thread" if count == 1 else f"{count} threads"
 
 
-def _first_listing(folder: Path, merges: bool) -> float:
+def _first_listing(folder: Path, _merges: bool) -> float:
     begun = time.perf_counter()
     _list(folder)
     return time.perf_counter() - begun

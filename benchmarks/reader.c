@@ -183,7 +183,9 @@ int main(int argc, char **argv)
 			bytes = in_threads(read_at_random, &begun);
 		} else if (!strcmp(mode, "each")) {
 			load_names(argv[4]);
-			folder_fd = open_or_fail(AT_FDCWD, argv[3]);
+			folder_fd = open(argv[3], O_PATH | O_DIRECTORY);
+			if (folder_fd < 0)
+				fail(argv[3]);
 			bytes = in_threads(read_each, &begun);
 		}
 	} else {

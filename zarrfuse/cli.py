@@ -4,6 +4,7 @@ Owns what a person types and sees. Imports of what a command needs are made in t
 is timed by everyone who waits for it.
 """
 
+import io
 import math
 import os
 import sys
@@ -13,7 +14,7 @@ import typer
 
 from zarrfuse import __version__
 from zarrfuse.config import VIEWS, MountConfig
-from zarrfuse.errors import ZarrfuseError
+from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -30,6 +31,9 @@ app = typer.Typer(
 
 def main() -> None:
     """The `zarrfuse` command."""
+    for stream in (sys.stdout, sys.stderr):  # names need not be text
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="zarrfuse")
     except ZarrfuseError as error:
@@ -37,6 +41,8 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILED)
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else text_of(error))
 
 
 def _fail(sentence: str) -> NoReturn:

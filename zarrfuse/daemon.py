@@ -60,8 +60,6 @@ def _serve_in_background(config: MountConfig, store: Store) -> None:
         said = pipe.read()
     if said != _READY:
         raise MountError(said.decode(errors="replace") or "the daemon ended before it was ready")
-    if mounts.answer_of(config.mountpoint) != 0:
-        raise MountError(f"{config.mountpoint} is mounted but does not answer")
 
 
 def _become_daemon(config: MountConfig, store: Store, sending: int) -> NoReturn:
@@ -138,15 +136,15 @@ def _raise_limits() -> None:
 def _mount(operations: ZarrOperations, config: MountConfig) -> None:
     """`pyfuse3.init`; what libfuse prints when it fails becomes the reason."""
     name = config.source.encode("ascii", "backslashreplace").decode()
-    options = {"ro", "default_permissions", "subtype=zarrfuse", f"fsname={_escaped(name)}"}
-    options |= {option for option in config.options if option != "nonempty"}
+    options = ["ro", "default_permissions", "subtype=zarrfuse", f"fsname={_escaped(name)}"]
+    options += filter(_is_for_libfuse, config.options)  # of two that contradict, the last counts
     if config.allow_other:
-        options.add("allow_other")
+        options.append("allow_other")
     with tempfile.TemporaryFile() as said:
         stderr = os.dup(2)
         os.dup2(said.fileno(), 2)
         try:
-            pyfuse3.init(operations, config.mountpoint, options)
+            pyfuse3.init(operations, config.mountpoint, options)  # type: ignore[arg-type]  # in order
         except RuntimeError as error:
             said.seek(0)
             text = said.read().decode(errors="replace").strip().replace("\n", "; ")
@@ -154,6 +152,11 @@ def _mount(operations: ZarrOperations, config: MountConfig) -> None:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+
+
+def _is_for_libfuse(option: str) -> bool:
+    """Not what is ours, nor what would make the mount another: mount(8) says `rw` by default."""
+    return option not in ("nonempty", "rw", "defaults") and not option.startswith("subtype=")
 
 
 def _escaped(value: str) -> str:
@@ -170,6 +173,9 @@ async def _run(operations: ZarrOperations, config: MountConfig, ready: Callable[
 
 
 async def _tune_and_say_ready(config: MountConfig, ready: Callable[[], None]) -> None:
+    # The kernel takes its limits from our answer to INIT: what is set before that is lost.
+    if await trio.to_thread.run_sync(mounts.answer_of, config.mountpoint) != 0:
+        raise MountError(f"{config.mountpoint} is mounted but does not answer")
     mounted = mounts.mount_at(config.mountpoint)
     if mounted is not None:
         tuning = config.tuning
@@ -184,7 +190,9 @@ async def _obey_signals(mountpoint: str) -> None:
     def unmount(path: str, lazy: bool) -> None:
         mounts.unmount(path, lazy=lazy)
 
-    with trio.open_signal_receiver(*_SIGNALS) as signals:
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # nohup: it is to stay
+    obeyed = [number for number in _SIGNALS if number != signal.SIGHUP or not ignored]
+    with trio.open_signal_receiver(*obeyed) as signals:
         count = 0
         async for number in signals:
             count += 1
@@ -196,9 +204,8 @@ async def _obey_signals(mountpoint: str) -> None:
                 await trio.to_thread.run_sync(unmount, mountpoint, count > 1)
             except MountError as error:
                 log.warning("%s; a second signal detaches it", error)
-            except OSError as error:  # no descriptor or memory for another process
-                log.warning("fusermount3 cannot be run (%s): ending", error.strerror)
-                pyfuse3.terminate()
+            except OSError as error:  # no descriptor or memory left for another process
+                log.warning("fusermount3 cannot be run: %s", error.strerror)
 
 
 class _OneLine(logging.Filter):
@@ -228,7 +235,12 @@ def _log_to(config: MountConfig) -> None:
     style = "%(asctime)s %(levelname)s %(message)s"
     handler: logging.Handler
     if config.log_file is not None:
-        handler = logging.FileHandler(config.log_file)
+        try:
+            handler = logging.FileHandler(config.log_file)
+        except OSError as error:
+            raise MountError(
+                f"the log {config.log_file} cannot be written: {error.strerror}"
+            ) from None
         handler.setFormatter(logging.Formatter(style))
     elif not config.foreground and os.path.exists("/dev/log"):
         handler = logging.handlers.SysLogHandler("/dev/log")

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any
 
+from zarrfuse.errors import Stale
 from zarrfuse.stores.base import Entry
 from zarrfuse.views.base import Folder
 from zarrfuse.views.control import is_live
@@ -174,8 +175,12 @@ class InodeTable:
         return sum(d.lookups for d in self._directories.values())
 
     def place(self, inode: int) -> tuple[Directory, int]:
-        """The directory an inode lies in, and its slot there. `KeyError` for an unknown one."""
-        return self._directories[inode >> _SLOT_BITS], inode & _SLOT_MASK
+        """The directory an inode lies in, and its slot there. Raises `Stale` for an unknown one."""
+        directory = self._directories.get(inode >> _SLOT_BITS)
+        slot = inode & _SLOT_MASK
+        if directory is None or slot >= len(directory.entries):
+            raise Stale(f"nothing is known of the inode {inode}")
+        return directory, slot
 
     def entry(self, inode: int) -> Entry:
         """The entry of an inode, as last seen."""

@@ -102,7 +102,7 @@ def check(source: str, mountpoint: str, *, nonempty: bool = False) -> None:
     mounted = mount_at(mountpoint)
     if mounted is not None and mounted.type.startswith("fuse"):
         answer = answer_of(mountpoint)
-        if answer != errno.ENOTCONN:
+        if answer not in (errno.ENOTCONN, errno.ECONNABORTED):
             state = "already mounted" if answer is not None else "already mounted, and hangs"
             raise MountError(f"{mountpoint} is {state}: {mounted.source} ({mounted.type})")
         unmount(mountpoint, lazy=True)

@@ -5,6 +5,7 @@ It implements `stores.base.Reader`, so whoever reads a file need not know whethe
 key or a hundred pieces.
 """
 
+import errno
 from collections.abc import Sequence
 
 from zarrfuse.errors import Corrupt, Stale
@@ -45,12 +46,14 @@ class Stored:
         self.mtime_ns = mtime_ns
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
-        """See `stores.base.Reader`. Raises `Stale` when the key has changed since."""
-        reader = self._store.open(self._key, wait=wait)
+        """See `stores.base.Reader`. Never at hand. Raises `Stale` when the key has changed since."""
+        if not wait:
+            raise BlockingIOError(errno.EAGAIN, "a file has to be opened")
+        reader = self._store.open(self._key)
         try:
             if (reader.size, reader.mtime_ns) != (self.size, self.mtime_ns):
                 raise Stale(f"{self._key} changed while it was open")
-            reader.readinto(buffer, offset, wait=wait)
+            reader.readinto(buffer, offset)
         finally:
             reader.close()
 

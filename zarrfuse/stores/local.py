@@ -128,17 +128,14 @@ class LocalStore(Store):
     def readlink(self, key: str) -> str:
         """See `base.Store`. The text leads to the real folder by the shortest relative way."""
         path = os.path.join(self.root, key)
-        try:
-            text = os.readlink(path)
-        except OSError as error:
-            raise NotFound(f"{key} is no symlink") from error
         real = os.path.realpath(path)
-        if not os.path.exists(real):
-            return text
         inside = self._inside(real)
-        if inside is None:
+        if os.path.islink(path) and os.path.exists(real) and inside is not None:
+            return os.path.relpath(inside or ".", os.path.dirname(key) or ".")
+        text = self._text_inside(key)
+        if text is None:
             raise Denied(f"the symlink {key} leads out of {self.root}")
-        return os.path.relpath(inside or ".", os.path.dirname(key) or ".")
+        return text
 
     def space(self) -> tuple[int, int]:
         """See `base.Store`."""
@@ -201,16 +198,19 @@ class LocalStore(Store):
         below = self.root.rstrip("/") + "/"
         return real[len(below) :] if real.startswith(below) else None
 
-    def _dangling(self, key: str, path: str, link: Entry) -> Entry | None:
+    def _text_inside(self, key: str) -> str | None:
+        """The text of a symlink to nothing; None where it leads, or might lead, out of the root.
+
+        Whoever is told the text follows it with rights of his own. Raises `NotFound`.
+        """
+        path = os.path.join(self.root, key)
         try:
             text = os.readlink(path)
-        except OSError:
-            return None  # gone since
+        except OSError as error:
+            raise NotFound(f"{key} is no symlink") from error
         led_to = os.path.normpath(os.path.join(os.path.dirname(key), text))
         climbs = os.path.isabs(text) or led_to == ".." or led_to.startswith("../")
-        if climbs or self._inside(os.path.realpath(path)) is None:
-            return Entry(link.name, Kind.FILE, 0, link.mtime_ns, denied=True)
-        return link
+        return None if climbs or self._inside(os.path.realpath(path)) is None else text
 
     def _link_entry(self, key: str, status: os.stat_result) -> Entry | None:
         name = key.rpartition("/")[2]
@@ -219,7 +219,13 @@ class LocalStore(Store):
         try:
             target = os.stat(path)
         except OSError:  # leads to nothing, to itself, or to where this user may not look
-            return self._dangling(key, path, link)
+            try:
+                text = self._text_inside(key)
+            except NotFound:
+                return None  # gone since
+            if text is None:
+                return Entry(name, Kind.FILE, 0, status.st_mtime_ns, denied=True)
+            return link
         is_folder = S_ISDIR(target.st_mode)
         if not is_folder and not S_ISREG(target.st_mode):
             return None

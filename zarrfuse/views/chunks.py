@@ -6,11 +6,12 @@ of the grid, folders without metadata. A node that must not be loaded keeps its 
 child nodes, and its chunks are refused.
 """
 
+import errno
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from zarrfuse.errors import Corrupt, NotFound, NotSupported
+from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
 from zarrfuse.files.segments import Broken, Segmented, Stored
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.concat_parts import StoredParts
@@ -104,11 +105,12 @@ class ChunksFolder(Folder):
             entry = self._chunk_entry(name, array, wait)
             if entry is not None:
                 return entry
-        elif array.chunk_of(name) is not None:
-            raise NotFound(f"{name} in {self.path} is a part of a chunk, shown merged")
         stored = self._view.store.stat(join(self.path, name), wait=wait)
-        if stored.kind is Kind.FILE and array.is_chunk(name):
-            raise NotFound(f"the chunk {name} in {self.path} has no stored part")
+        if stored.kind is Kind.FILE:
+            if array.is_chunk(name):
+                raise NotFound(f"the chunk {name} in {self.path} has no stored part")
+            if array.chunk_of(name) is not None:
+                raise NotFound(f"{name} in {self.path} is a part of a chunk, shown merged")
         return stored
 
     def child(self, name: str) -> "ChunksFolder":
@@ -215,7 +217,7 @@ class ChunksFolder(Folder):
                 if chunk and array.is_chunk(chunk):
                     try:
                         yield chunk, self._view.store.stat(join(self.path, chunk + suffix))
-                    except NotFound:
+                    except (NotFound, Denied):
                         continue
 
     def _chunk_entry(self, name: str, array: _Array, wait: bool) -> Entry | None:
@@ -224,11 +226,13 @@ class ChunksFolder(Folder):
         return _summed(name, present) if present else None
 
     def _stat_parts(self, keys: Sequence[str], wait: bool) -> list[Entry | None]:
+        if not wait and len(keys) > _OPEN_PARTS:
+            raise BlockingIOError(errno.EAGAIN, "so many parts take their time")
         entries: list[Entry | None] = []
         for key in keys:
             try:
                 entry = self._view.store.stat(key, wait=wait)
-            except NotFound:
+            except (NotFound, Denied):  # denied: the folder it would lie in leads out of the store
                 entries.append(None)
             else:
                 entries.append(entry if entry.kind is Kind.FILE else None)
@@ -271,6 +275,10 @@ class ChunksFolder(Folder):
             try:
                 opened.append(self._view.store.open(key, wait=wait))
             except NotFound:
+                opened.append(None)
+            except Denied:
+                if self._stat_parts((key,), wait)[0] is not None:
+                    raise
                 opened.append(None)
 
     def _chunk_facts(self, name: str, owner: Loaded, node: ArrayNode) -> Facts:

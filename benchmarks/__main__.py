@@ -1,0 +1,108 @@
+"""`python -m benchmarks`: the options, the order of things, and leaving nothing behind."""
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from benchmarks.datasets import QUICK, Sizes, write_datasets
+from benchmarks.measurements import Measurement, Measurements
+from benchmarks.systems import Failed, Folder, FuseMount, System, bindfs, zarrfuse
+from benchmarks.table import Table, machine
+
+_NAMES = (
+    *("sequential", "merged", "random-1", "random-4", "open-1", "open-4", "list"),
+    *("mount-few", "mount-many", "memory"),
+)
+
+
+def main() -> int:
+    """Measure, print the table. 0, unless something could not be run."""
+    options = _options()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    # Not $TMPDIR's usual /tmp: that is memory on many systems, and has no disk's file system.
+    where = os.environ.get("TMPDIR", "/var/tmp")
+    try:
+        with tempfile.TemporaryDirectory(prefix="zarrfuse-bench-", dir=where) as folder:
+            text = _measured(Path(folder), options)
+    except Failed as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("benchmarks: interrupted", file=sys.stderr)
+        return 130
+    print(text)
+    if options.output is not None:
+        options.output.write_text(text)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=None, help="default 5, with --quick 2")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=_NAMES, default=_NAMES)
+    parser.add_argument("--quick", action="store_true", help="small data: to see that it runs")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the markdown there too")
+    options = parser.parse_args()
+    if options.rounds is None:
+        options.rounds = 2 if options.quick else 5
+    if options.rounds < 1:
+        parser.error("--rounds: at least one")
+    return options
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _measured(folder: Path, options: argparse.Namespace) -> str:
+    _say("writing the data")
+    datasets = write_datasets(folder, QUICK if options.quick else Sizes())
+    measurements = Measurements(datasets, folder)
+    mounts = (bindfs(folder), zarrfuse(folder))
+    systems: tuple[System, ...] = (Folder(), *mounts)
+    readahead_kib = _first_mounts(datasets.ten, mounts)
+
+    chosen = [m for m in measurements.all if m.name in options.only]
+    figures: dict[str, dict[str, list[float]]] = {m.name: {} for m in chosen}
+    for number in range(options.rounds):
+        for measurement in chosen:
+            _say(f"round {number + 1} of {options.rounds}: {measurement.title}")
+            for system in _in_turn(systems, number):
+                if isinstance(system, FuseMount) or not measurement.with_mounting:
+                    seconds = measurement.seconds(system)
+                    figures[measurement.name].setdefault(system.name, []).append(seconds)
+    memory: dict[str, int] = {}
+    if "memory" in options.only:
+        _say("peak memory")
+        memory = {mount.name: measurements.peak_memory_bytes(mount) for mount in mounts}
+    rows: list[tuple[Measurement, dict[str, list[float]]]] = [(m, figures[m.name]) for m in chosen]
+    return Table(machine(folder), options.rounds, readahead_kib, rows, memory).markdown()
+
+
+def _first_mounts(source: Path, mounts: tuple[FuseMount, ...]) -> int:
+    """Mount each once, so that programs and byte code are in memory; read-ahead of the last, KiB."""
+    readahead_kib = 0
+    for mount in mounts:
+        with mount.mounted(source):
+            readahead_kib = mount.readahead_kib()
+    return readahead_kib
+
+
+def _in_turn(systems: tuple[System, ...], number: int) -> tuple[System, ...]:
+    """Another one first in each round."""
+    first = number % len(systems)
+    return systems[first:] + systems[:first]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

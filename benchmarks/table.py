@@ -1,0 +1,199 @@
+"""The figures as a table, beside what was asked for.
+
+Owns the targets and the wording. A ratio is always "how many times as fast as", the median over the
+rounds of the ratios within one round: neighbours in time had the same machine.
+"""
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+
+from benchmarks.measurements import Measurement
+from benchmarks.systems import Failed, run
+
+Figures = Mapping[str, Sequence[float]]
+"""Seconds by system, one for each round."""
+
+READAHEAD_RAISED_KIB = 1024
+
+
+@dataclass(frozen=True)
+class Target:
+    """What zarrfuse has to reach: ratios to be as fast as, seconds to stay within."""
+
+    to_bindfs: float | None = None
+    to_raw: float | None = None
+    within_s: float | None = None
+
+
+MOST_MEMORY_BYTES = 150 << 20
+SAME_WITHIN = 1.10
+"""Mounting a large array may take so many times as long as a small one: noise."""
+
+
+def target_of(name: str, readahead_kib: int) -> Target:
+    """The target of a measurement; more is asked of reading where the kernel reads ahead far."""
+    far = readahead_kib >= READAHEAD_RAISED_KIB
+    return {
+        "sequential": Target(to_bindfs=2.0 if far else 1.5),
+        "merged": Target(to_bindfs=2.0 if far else 1.5),
+        "random-1": Target(to_bindfs=2.0),
+        "random-4": Target(to_bindfs=1.0),
+        "open-1": Target(to_bindfs=1.8),
+        "open-4": Target(to_bindfs=0.85),
+        "list": Target(to_bindfs=15.0, to_raw=1 / 1.5),
+        "mount-few": Target(within_s=0.4),
+        "mount-many": Target(within_s=0.4),
+    }[name]
+
+
+def ratio(figures: Figures, other: str) -> float | None:
+    """How many times as fast as `other` zarrfuse was, or None if one was not measured."""
+    pairs = zip(figures.get("zarrfuse", ()), figures.get(other, ()), strict=False)
+    ratios = [theirs / ours for ours, theirs in pairs]
+    return median(ratios) if ratios else None
+
+
+@dataclass
+class Table:
+    """All that was measured in one run."""
+
+    machine: str
+    rounds: int
+    readahead_kib: int
+    rows: Sequence[tuple[Measurement, Figures]]
+    memory_bytes: Mapping[str, int]
+
+    def markdown(self) -> str:
+        """The table, ready to be pasted."""
+        header = ["", "raw", "bindfs", "zarrfuse", "to bindfs", "to raw", "asked", "", "spread"]
+        lines = [header, ["---"] * len(header)]
+        lines += [self._row(measurement, figures) for measurement, figures in self.rows]
+        if self.memory_bytes:
+            lines.append(self._memory_row())
+        text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        return (
+            f"{self.machine}\n\n"
+            f"Medians of {self.rounds} rounds; ratios say how many times as fast as the other. "
+            f"Read-ahead of the zarrfuse mount: {self.readahead_kib} KiB. Spread: slowest against "
+            f"fastest round of zarrfuse.\n\n{text}\n"
+        )
+
+    def _row(self, measurement: Measurement, figures: Figures) -> list[str]:
+        target = target_of(measurement.name, self.readahead_kib)
+        to_bindfs, to_raw = ratio(figures, "bindfs"), ratio(figures, "raw")
+        ours = figures.get("zarrfuse", ())
+        asked: list[str] = []
+        reached: list[bool] = []
+        if target.to_bindfs is not None and to_bindfs is not None:
+            asked.append(f"{target.to_bindfs:.3g}x bindfs")
+            reached.append(to_bindfs >= target.to_bindfs)
+        if target.to_raw is not None and to_raw is not None:
+            asked.append(f"within {1 / target.to_raw:.3g}x the time of raw")
+            reached.append(to_raw >= target.to_raw)
+        if target.within_s is not None and ours:
+            asked.append(f"{target.within_s:g} s")
+            reached.append(median(ours) <= target.within_s)
+        few = self._of("mount-few")
+        if measurement.name == "mount-many" and few and ours:
+            asked.append(f"{SAME_WITHIN:.2f}x the row above")
+            times = median(many / one for many, one in zip(ours, few, strict=False))
+            reached.append(times <= SAME_WITHIN)
+        return [
+            measurement.title,
+            *(_told(measurement, figures.get(name, ())) for name in ("raw", "bindfs", "zarrfuse")),
+            _times(to_bindfs),
+            _times(to_raw),
+            ", ".join(asked),
+            _mark(reached),
+            _times(max(ours) / min(ours) if ours else None),
+        ]
+
+    def _of(self, name: str) -> Sequence[float]:
+        for measurement, figures in self.rows:
+            if measurement.name == name:
+                return figures.get("zarrfuse", ())
+        return ()
+
+    def _memory_row(self) -> list[str]:
+        ours = self.memory_bytes["zarrfuse"]
+        return [
+            "peak memory of the daemon after all of the above",
+            "",
+            *(f"{self.memory_bytes[name] / 2**20:.0f} MiB" for name in ("bindfs", "zarrfuse")),
+            "",
+            "",
+            f"{MOST_MEMORY_BYTES >> 20} MiB",
+            _mark([ours < MOST_MEMORY_BYTES]),
+            "",
+        ]
+
+
+def _told(measurement: Measurement, seconds: Sequence[float]) -> str:
+    if not seconds:
+        return ""
+    middle = median(seconds)
+    if measurement.unit == "s":
+        return f"{middle:.3f} s"
+    if measurement.unit == "MB/s":
+        return f"{measurement.work / middle / 1e6:,.0f} MB/s"
+    return f"{measurement.work / middle:,.0f} /s"
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}x"
+
+
+def _mark(reached: Sequence[bool]) -> str:
+    if not reached:
+        return ""
+    return "ok" if all(reached) else "short"
+
+
+def machine(folder: Path) -> str:
+    """What it was measured on, in one line."""
+    cpu = _in_file("/proc/cpuinfo", r"model name\s*: (.+)") or platform.machine()
+    total = int(_in_file("/proc/meminfo", r"MemTotal:\s*(\d+)") or 0) / 2**20
+    file_system = run(["findmnt", "-n", "-o", "FSTYPE", "-T", str(folder)]).strip()
+    return ", ".join(
+        [
+            f"Linux {platform.release()}",
+            f"{os.cpu_count()} x {cpu}",
+            f"{total:.0f} GiB of memory",
+            f"data on {file_system}",
+            f"Python {platform.python_version()}",
+            f"pyfuse3 {version('pyfuse3')}",
+            f"libfuse {_fuse_version()}",
+            _first_line(["bindfs", "--version"]),
+        ]
+    )
+
+
+def _in_file(path: str, pattern: str) -> str | None:
+    found = re.search(pattern, Path(path).read_text())
+    return found[1] if found else None
+
+
+def _fuse_version() -> str:
+    """Of the libfuse that pyfuse3 is linked to."""
+    code = (
+        "import pyfuse3, ctypes, re\n"
+        "path = re.search(r'\\S+libfuse3\\S+', open('/proc/self/maps').read())[0]\n"
+        "say = ctypes.CDLL(path).fuse_pkgversion\n"
+        "say.restype = ctypes.c_char_p\n"
+        "print(say().decode())\n"
+    )
+    try:
+        return run([sys.executable, "-c", code]).strip()
+    except Failed:
+        return "unknown"
+
+
+def _first_line(command: list[str]) -> str:
+    return run(command).splitlines()[0]
