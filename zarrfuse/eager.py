@@ -14,7 +14,7 @@ import logging
 import select
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import pyfuse3
@@ -28,6 +28,18 @@ SPIN_NS = 50_000
 """How long to look for the next request before parking: about what parking and waking costs."""
 
 
+class _Now:
+    """An awaitable that has happened: awaiting it makes no coroutine, and never parks."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        return iter(())  # type: ignore[return-value]  # an iterator is all that is asked for
+
+
+_NOW = _Now()
+
+
 class _Turn:
     """Whose turn it is to wait for requests; a lock that does not hand itself over.
 
@@ -36,20 +48,33 @@ class _Turn:
     woken to try: it gets the turn when the first is waiting for something else.
     """
 
-    __slots__ = ("_held", "_waiting")
+    __slots__ = ("_held", "_lot", "_waiting")
 
     def __init__(self) -> None:
         self._held = False
-        self._waiting = trio.lowlevel.ParkingLot()
+        self._waiting = 0
+        self._lot = trio.lowlevel.ParkingLot()
 
-    async def __aenter__(self) -> None:
+    def __aenter__(self) -> Awaitable[None]:
+        if self._held:
+            return self._wait()
+        self._held = True
+        return _NOW
+
+    async def _wait(self) -> None:
         while self._held:
-            await self._waiting.park()
+            self._waiting += 1
+            try:
+                await self._lot.park()
+            finally:
+                self._waiting -= 1
         self._held = True
 
-    async def __aexit__(self, *_: object) -> None:
+    def __aexit__(self, *_: object) -> Awaitable[None]:
         self._held = False
-        self._waiting.unpark()
+        if self._waiting:
+            self._lot.unpark()
+        return _NOW
 
 
 class _Waiter:
@@ -61,21 +86,24 @@ class _Waiter:
         self._poll = select.poll()
         self._registered = -1
 
-    async def wait_readable(self, fd: int) -> None:
+    def wait_readable(self, fd: int) -> Awaitable[None]:
         """Return once `fd` has a request; at once when it has one already."""
         if fd != self._registered:
             self._poll.register(fd, select.POLLIN)
             self._registered = fd
-        self._in_a_row += 1
-        if self._in_a_row < REQUESTS_IN_A_ROW:
-            poll = self._poll.poll
-            if poll(0):
-                return
-            if not self._busy():  # else the other thread needs the interpreter more
-                end = time.perf_counter_ns() + SPIN_NS
-                while time.perf_counter_ns() < end:
-                    if poll(0):
-                        return
+        if self._in_a_row < REQUESTS_IN_A_ROW and self._poll.poll(0):
+            self._in_a_row += 1
+            return _NOW
+        return self._wait(fd)
+
+    async def _wait(self, fd: int) -> None:
+        if self._in_a_row < REQUESTS_IN_A_ROW and not self._busy():
+            # With a store call out in a thread, that needs the interpreter more.
+            end = time.perf_counter_ns() + SPIN_NS
+            while time.perf_counter_ns() < end:
+                if self._poll.poll(0):
+                    self._in_a_row += 1
+                    return
         self._in_a_row = 0
         await trio.lowlevel.wait_readable(fd)
 
