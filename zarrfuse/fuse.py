@@ -34,7 +34,7 @@ from zarrfuse.errors import (
     text_of,
 )
 from zarrfuse.handles import OpenDirectory, OpenFile
-from zarrfuse.inodes import ROOT_INODE, Directory, InodeTable, is_hidden
+from zarrfuse.inodes import CONTROL_INODE, ROOT_INODE, Directory, InodeTable, is_hidden
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.threads import Scan, Workers
 from zarrfuse.views.attributes import attributes
@@ -153,6 +153,7 @@ class ZarrOperations(pyfuse3.Operations):
         attributes.st_mode = mode
         attributes.st_blksize = block
         attributes.st_nlink = 1  # for folders too: "not counted", so that find(1) looks in all
+        attributes.st_atime_ns = time.time_ns()  # of the mount: reading is not taken note of
         attributes.st_uid = os.getuid()
         attributes.st_gid = os.getgid()
         attributes.entry_timeout = attributes.attr_timeout = self._kernel_ttl_s
@@ -175,7 +176,7 @@ class ZarrOperations(pyfuse3.Operations):
         filled.st_ino = inode
         filled.st_size = entry.size
         filled.st_blocks = (entry.size + 511) >> 9
-        filled.st_mtime_ns = filled.st_ctime_ns = filled.st_atime_ns = entry.mtime_ns
+        filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
         return filled
 
     def _fresh(self, directory: Directory) -> bool:
@@ -222,13 +223,12 @@ class ZarrOperations(pyfuse3.Operations):
         if is_hidden(text):
             return self._nothing
         if text == CONTROL_NAME and directory is self.inodes.root:
-            entry = Entry(CONTROL_NAME, Kind.FOLDER, 0, 0)
-        else:
-            try:
-                entry = await self._entry(directory, text)
-            except NotFound:
-                directory.drop(text)
-                return self._nothing
+            return self._fill(self.inodes.entry(CONTROL_INODE), CONTROL_INODE)
+        try:
+            entry = await self._entry(directory, text)
+        except NotFound:
+            directory.drop(text)
+            return self._nothing
         slot = directory.put(entry)
         filled = self._fill(entry, directory.inode_of(slot), live=directory.live)
         directory.lookups += 1  # only now: what cannot be told of is not looked up
@@ -248,7 +248,7 @@ class ZarrOperations(pyfuse3.Operations):
         entry = directory.entries[slot]
         if inode == ROOT_INODE:
             entry = await self._looked_up(self.inodes.root, "")
-        elif entry.name != CONTROL_NAME and not self._fresh(directory):
+        elif directory.number and not self._fresh(directory):
             entry = await self._reexamined(directory, slot)
         return self._fill(entry, inode, live=directory.live)
 
@@ -361,13 +361,12 @@ class ZarrOperations(pyfuse3.Operations):
         reply = pyfuse3.readdir_reply
         entries = directory.entries
         above = directory.inode_of(0)
-        encode = os.fsencode
         kept, is_file, plain = self._file_attributes, Kind.FILE, not directory.live
         count = 0
         for slot in slots:
             entry = entries[slot]
             try:
-                name = encode(entry.name)
+                name = entry.name.encode("utf-8", "surrogateescape")  # fsencode, without the call
                 size = entry.size
                 if entry.kind is is_file and plain and not entry.denied and size >= 0:
                     # What `_fill` does, without the call: this is run 100,000 times in a row.
@@ -375,7 +374,7 @@ class ZarrOperations(pyfuse3.Operations):
                     filled.st_ino = above | slot
                     filled.st_size = size
                     filled.st_blocks = (size + 511) >> 9
-                    filled.st_mtime_ns = filled.st_ctime_ns = filled.st_atime_ns = entry.mtime_ns
+                    filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
                 else:
                     filled = self._fill(entry, above | slot, live=directory.live)
             except (ValueError, OverflowError, Corrupt) as error:  # what no kernel takes

@@ -17,11 +17,12 @@ from math import inf
 from typing import Any
 
 from zarrfuse.errors import Stale
-from zarrfuse.stores.base import Entry
+from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.base import Folder
-from zarrfuse.views.control import is_live
+from zarrfuse.views.control import CONTROL_NAME, is_live
 
 ROOT_INODE = 1
+CONTROL_INODE = 2
 _SLOT_BITS = 32
 _SLOT_MASK = (1 << _SLOT_BITS) - 1
 
@@ -93,13 +94,12 @@ class Directory:
 
     def update(self, listing: dict[str, Entry], now: float) -> None:
         """Take a new listing; names that were known keep their slots."""
-        if not self.entries:
+        if not self.opened and listing.keys() == self.slots.keys():
+            self.listing = listing
+            self.entries = [listing[name] for name in self.slots]
+        else:
             self.listing = {}
             self.extend(listing.values())
-        else:
-            self.listing = {name: entry for name, entry in listing.items() if not is_hidden(name)}
-            for entry in self.listing.values():
-                self.put(entry)
         self.listed_at = now
 
     def extend(self, found: Iterable[Entry]) -> None:
@@ -163,8 +163,10 @@ class InodeTable:
     """Every directory the kernel knows."""
 
     def __init__(self, root: Folder, entry: Entry) -> None:
-        self._above = Directory(root, 0, 0, None)  # its slot 1 is the root: inode 1, as FUSE has it
-        self._above.entries = [entry, entry]
+        # Above the root lie, at slots 1 and 2, the root itself (inode 1, as FUSE has it) and the
+        # folder of control files, which is in the root without being one of its names.
+        self._above = Directory(root, 0, 0, None)
+        self._above.entries = [entry, entry, Entry(CONTROL_NAME, Kind.FOLDER, 0, entry.mtime_ns)]
         self.root = Directory(root, 1, ROOT_INODE, None)
         self._above.children[ROOT_INODE] = self.root
         self._directories = {0: self._above, 1: self.root}
