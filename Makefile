@@ -14,10 +14,10 @@ test:    ## run all tests; extra arguments: make test ARGS="-k name"
 
 lint:    ## style, types, and that imports point down
 	.ci/setup lint
-	.venv-lint/bin/ruff format --check .
-	.venv-lint/bin/ruff check .
-	.venv-lint/bin/mypy
-	.venv-lint/bin/lint-imports
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
 
 bench:   ## compare with bindfs and the bare file system; ARGS="--rounds 3"
 	.ci/setup bench

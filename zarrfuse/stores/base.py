@@ -11,10 +11,11 @@ event loop, and asks again in a thread: a hop to a thread costs more than most a
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import IntEnum
 from stat import S_IFDIR, S_IFLNK, S_IFREG
 from typing import Protocol
+
+import msgspec
 
 
 class Kind(IntEnum):
@@ -25,9 +26,8 @@ class Kind(IntEnum):
     LINK = S_IFLNK
 
 
-@dataclass(slots=True)
-class Entry:
-    """One name in a folder. Not frozen: a folder of 100,000 is made in one pass, and time counts.
+class Entry(msgspec.Struct, gc=False):
+    """One name in a folder. A struct in C: a folder of 100,000 is made in one pass, and time counts.
 
     `size` is in bytes (0 for a folder), `mtime_ns` in nanoseconds since 1970. `denied` marks a name
     that is shown but that nobody may open (a symlink that leads out of the store).
