@@ -20,7 +20,7 @@ import trio
 
 from zarrfuse import eager, mounts
 from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
-from zarrfuse.errors import MountError, ZarrfuseError
+from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import ZarrOperations
 from zarrfuse.stores.base import Entry, Kind, Store
 from zarrfuse.stores.opening import open_store
@@ -61,7 +61,7 @@ def _serve_in_background(config: MountConfig, store: Store) -> None:
     with os.fdopen(receiving, "rb") as pipe:
         said = pipe.read()
     if said != _READY:
-        raise MountError(said.decode(errors="replace") or "the daemon ended before it was ready")
+        raise MountError(os.fsdecode(said) or "the daemon ended before it was ready")
 
 
 def _become_daemon(config: MountConfig, store: Store, sending: int) -> NoReturn:
@@ -85,10 +85,10 @@ def _become_daemon(config: MountConfig, store: Store, sending: int) -> NoReturn:
         status = 0
     except ZarrfuseError as error:
         log.error("%s", error)
-        os.write(sending, str(error).encode())
+        os.write(sending, os.fsencode(str(error)))
     except BaseException as error:
         log.exception("the daemon failed")
-        os.write(sending, f"the daemon failed: {type(error).__name__}: {error}".encode())
+        os.write(sending, f"the daemon failed: {text_of(error)}".encode())
     finally:
         logging.shutdown()
         os._exit(status)
@@ -171,11 +171,17 @@ def _escaped(value: str) -> str:
 
 
 async def _run(operations: ZarrOperations, config: MountConfig, ready: Callable[[], None]) -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_obey_signals, config.mountpoint)
-        nursery.start_soon(_tune_and_say_ready, config, ready)
-        await operations.serve(_MOST_REQUESTS)
-        nursery.cancel_scope.cancel()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_obey_signals, config.mountpoint)
+            nursery.start_soon(_tune_and_say_ready, config, ready)
+            await operations.serve(_MOST_REQUESTS)
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        refusals = group.subgroup(MountError)
+        if refusals is None:
+            raise
+        raise refusals.exceptions[0] from None
 
 
 async def _tune_and_say_ready(config: MountConfig, ready: Callable[[], None]) -> None:
@@ -215,13 +221,14 @@ async def _obey_signals(mountpoint: str) -> None:
 
 
 class _OneLine(logging.Filter):
-    """Escapes what a name or a message may hold: it must not forge lines of the log."""
+    """Escapes what a name or a message may hold: it must not forge lines of the log, or stop one."""
 
     _ESCAPED: ClassVar = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """See `logging.Filter`."""
-        record.msg, record.args = record.getMessage().translate(self._ESCAPED), None
+        text = record.getMessage().encode("utf-8", "backslashreplace").decode()
+        record.msg, record.args = text.translate(self._ESCAPED), None
         return True
 
 

@@ -29,6 +29,7 @@ from zarrfuse.errors import (
     NotFound,
     ReadOnly,
     Stale,
+    ZarrfuseError,
     errno_of,
     is_expected,
     text_of,
@@ -253,13 +254,14 @@ class ZarrOperations(pyfuse3.Operations):
         return self._fill(entry, inode, live=directory.live)
 
     async def _reexamined(self, directory: Directory, slot: int) -> Entry:
-        """The entry of a slot as it is now; of an open file that is gone or changed, as it was."""
+        """The entry of a slot as it is now; as it was, of an open file that is gone, changed, or
+        cannot be asked for: who has it open goes on reading."""
         entry = directory.entries[slot]
         if not directory.is_current(slot):
             return entry
         try:
             now = await self._entry(directory, entry.name)
-        except NotFound:
+        except (ZarrfuseError, OSError):
             if directory.is_open(slot):
                 return entry
             raise
@@ -432,13 +434,15 @@ class ZarrOperations(pyfuse3.Operations):
         """Whether what was opened is another file than the one this slot stands for.
 
         Answered as ESTALE, the kernel looks the name up again by itself, and opens once more. A
-        file that changes all the time is let pass then.
+        file that has changed again by then is let pass.
         """
         entry = directory.entries[slot]
         if directory.live or (entry.size, entry.mtime_ns) == (reader.size, reader.mtime_ns):
+            directory.retold.discard(slot)
             return False
         now = Entry(entry.name, entry.kind, reader.size, reader.mtime_ns)
         if slot in directory.retold and not directory.is_open(slot):
+            directory.retold.discard(slot)
             directory.put(now)
             return False
         directory.retold.add(directory.put(now))

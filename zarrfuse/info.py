@@ -86,28 +86,27 @@ def show(path: str, *, as_json: bool) -> None:
         store.close()
 
 
-def nodes(folder: _Folder, depth: int = 0) -> Iterator[tuple[int, Facts]]:
+def nodes(folder: _Folder) -> Iterator[tuple[int, Facts]]:
     """Every folder at and below `folder` with its depth and facts, parents first.
 
-    Below an array nothing is looked for: what is there are its chunks. A folder that cannot be
-    listed is told of with its `error`, and the rest goes on.
+    Below an array nothing is looked for: what is there are its chunks. A folder below that cannot
+    be looked into is told of with its `error`, and the rest goes on.
     """
-    todo = [(depth, folder)]
+    todo = [(0, folder)]
     while todo:
         depth, folder = todo.pop()
-        facts = folder.facts(None)
-        if facts.get("node_type") == "array" or ("error" in facts and "node_type" not in facts):
-            yield depth, facts
-            if "error" not in facts:
-                continue
+        facts: Facts = {"path": folder.path}
         below: list[tuple[int, _Folder]] = []
         try:
-            names = sorted(e.name for e in folder.list().values() if e.kind is Kind.FOLDER)
-            below = [(depth + 1, folder.child(name)) for name in names]
+            facts = folder.facts(None)
+            if facts.get("node_type") != "array":
+                names = sorted(e.name for e in folder.list().values() if e.kind is Kind.FOLDER)
+                below = [(depth + 1, folder.child(name)) for name in names]
         except (ZarrfuseError, OSError) as error:
-            facts = {**facts, "error": f"{folder.path} cannot be listed: {error}"}
-        if "error" not in facts:
-            yield depth, facts
+            if not depth:
+                raise
+            facts = {"error": str(error), **facts}
+        yield depth, facts
         todo.extend(reversed(below))
 
 

@@ -80,7 +80,7 @@ class Directory:
         self.opened: dict[int, tuple[int, int, int]] = {}
         """By slot: handles now open, and size and time of the bytes the kernel may have cached."""
         self.retold: set[int] = set()
-        """Slots whose entry was corrected when it was opened."""
+        """Slots whose entry was corrected by an open that was answered as ESTALE, until the next one."""
         self.clear()
 
     def clear(self) -> None:
@@ -213,8 +213,8 @@ class InodeTable:
 
     def release(self, directory: Directory) -> None:
         """Free a directory that may have become unused, and those above it in turn."""
-        current: Directory | None = directory
-        while current is not None and not current.lookups and not current.handles:
+        current = directory
+        while current is not self._above and not current.lookups and not current.handles:
             for slot, child in list(current.children.items()):
                 # The kernel has given back the folder itself before the names in it: those are
                 # still to come, and the child frees itself when they do.

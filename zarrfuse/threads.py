@@ -51,6 +51,8 @@ class Workers:
         def work() -> T:
             nonlocal begun
             with lock:
+                if given_up:  # between the last moment and this thread
+                    raise self._timed_out()
                 begun = True
             try:
                 result = guarded(call)
@@ -96,8 +98,13 @@ class Workers:
     def scan(self, folder: Folder, nursery: trio.Nursery) -> "Scan":
         """Start to list a folder in a thread."""
         scan = Scan(folder)
-        nursery.start_soon(self._in_thread, scan.run)
+        nursery.start_soon(self._list, scan)
         return scan
+
+    async def _list(self, scan: "Scan") -> None:
+        await self._in_thread(scan.run)
+        if scan.given_up:
+            self._change_places(-1)
 
     async def more_of(self, scan: "Scan") -> list[Entry]:
         """What a scan has found since the last time; waits until there is something, or the end.
@@ -107,9 +114,12 @@ class Workers:
         if scan.failure is None:
             with trio.move_on_after(self._timeout_s) as scope:
                 await scan.found_more()
-            if scope.cancelled_caught:
+            if scope.cancelled_caught and scan.failure is None:
                 scan.failure = self._timed_out()
                 scan.wanted = False
+                if scan.begun:
+                    scan.given_up = True
+                    self._change_places(+1)
         if scan.failure is not None:
             raise scan.failure
         return scan.take()
@@ -134,12 +144,17 @@ class Scan:
         self.failure: Exception | None = None
         """Why it ended before, once that was told."""
         self.wanted = True
+        self.begun = False
+        """Whether it has got its thread."""
+        self.given_up = False
+        """Whether it has kept that beyond its time."""
         self.started_at = time.monotonic()
 
     def run(self) -> None:
         """List the folder; to be called in a thread. Ends early when it is not `wanted`."""
+        self.begun = True  # before it looks at `wanted`: who gives up asks the other way round
         try:
-            names = guarded(lambda: iter(self._folder.scan()))
+            names = guarded(lambda: iter(self._folder.scan() if self.wanted else ()))
             while self.wanted and (batch := guarded(lambda: list(islice(names, _BATCH)))):
                 self._batches.append(batch)
                 self._wake()

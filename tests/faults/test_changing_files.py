@@ -276,3 +276,16 @@ def test_a_growing_file_is_read_to_the_size_it_had(tmp_path: Path, source: Path)
             assert got in (OLD, OLD + NEW)
         assert (daemon.mountpoint / "a/c/0/0").read_bytes() == OLD + NEW
         assert_up(daemon)
+
+
+def test_a_file_that_changes_again_while_its_size_is_kept_is_whole(
+    tmp_path: Path, source: Path
+) -> None:
+    with serving(tmp_path, source, "--cache-ttl", "600") as daemon:
+        path = daemon.mountpoint / "a/c/0/0"
+        for size in (LARGE, 2 * LARGE, 3 * LARGE, 1000):
+            assert path.stat().st_size > 0  # what the kernel keeps, of the time before
+            replace(source / "a/c/0/0", (NEW * 3)[:size])
+            is_whole = path.read_bytes() == (NEW * 3)[:size]
+            assert is_whole, size
+        assert_up(daemon)

@@ -163,3 +163,37 @@ def test_a_reader_that_is_killed_leaves_the_mount_in_order(tmp_path: Path, sourc
         reader.stdout.close()
         wait_for(lambda: daemon.status()["open_files"] <= 1)
         assert (daemon.mountpoint / "file").read_bytes() == DATA
+
+
+@pytest.mark.parametrize("call", ["scan", "scanned"])
+def test_others_are_answered_although_listings_hang(
+    tmp_path: Path, source: Path, call: str
+) -> None:
+    write(source, {f"folders/hang{index}/file": DATA for index in range(8)})
+    command = fake(store="hanging", call=call)
+    options = ("--timeout", "0.5", "--threads", "4")
+    with serving(tmp_path, source, *options, command=command) as daemon:
+        folders = [daemon.mountpoint / f"folders/hang{index}" for index in range(8)]
+        with ThreadPoolExecutor(8) as pool:
+            codes = list(pool.map(lambda folder: errno_when(lambda: os.listdir(folder)), folders))
+        assert set(codes) == {errno.ETIMEDOUT}
+        assert os.listdir(daemon.mountpoint / "other") == ["file"]
+        (tmp_path / "source.gate").touch()
+        wait_for(lambda: errno_when(lambda: os.listdir(folders[0])) == 0)
+
+
+def test_a_source_that_another_mount_serves_does_not_stall_this_one(
+    tmp_path: Path, source: Path
+) -> None:
+    """Its names are in the kernel's cache, and opening one waits for the other all the same."""
+    command = fake(store="hanging", call="open")
+    with (
+        serving(tmp_path, source, "--timeout", "30", command=command, name="inner") as inner,
+        serving(tmp_path, inner.mountpoint, "--cache-ttl", "600", name="outer") as outer,
+    ):
+        os.stat(inner.mountpoint / "slow/hang")
+        hanging = Hanging(outer, source)
+        assert (outer.mountpoint / "fine/file").read_bytes() == DATA
+        assert not hanging.result
+        hanging.gate.touch()
+        assert hanging.outcome() == DATA

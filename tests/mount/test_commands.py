@@ -142,6 +142,18 @@ def test_info_of_names_that_are_no_text_is_told_anyway(
     assert "latin1-" in done.stdout
 
 
+def test_info_of_what_may_not_be_looked_into_goes_on(
+    source: Path, tmp_path: Path, mounted: Mounted
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (source / "a-link-out").symlink_to(tmp_path / "elsewhere")
+    for path in (source, mounted(source)):
+        told = zarrfuse("info", path).stdout
+        assert_tells(told)
+        [line] = [line for line in told.splitlines() if "a-link-out" in line]
+        assert "not loaded" in line
+
+
 def test_info_of_an_empty_folder_says_something(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert str(tmp_path / "empty") in zarrfuse("info", tmp_path / "empty").stdout

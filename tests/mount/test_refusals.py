@@ -370,3 +370,39 @@ def test_another_user_may_mount_read_and_unmount(open_to_all: Path) -> None:
 def test_no_daemon_outlives_a_refusal(source: Path, point: Path) -> None:
     refusal("mount", source, point, "-o", "frobnicate")
     wait_for(lambda: not processes_about(point))
+
+
+SILENT = (
+    "import errno; from zarrfuse import cli, mounts; mounts.answer_of = lambda path: {}; cli.main()"
+)
+
+
+@either
+def test_a_mount_that_does_not_answer_is_undone_and_said_in_a_sentence(
+    source: Path, point: Path, foreground: Sequence[str]
+) -> None:
+    script = SILENT.format("errno.EIO")
+    command = [sys.executable, "-c", script, "mount", str(source), str(point), *foreground]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert "does not answer" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("zarrfuse: ")
+    assert done.returncode == 1
+    assert_not_mounted(point)
+
+
+def test_names_that_are_no_text_are_logged_and_told(tmp_path: Path, stored: Stored) -> None:
+    odd = os.fsdecode(b"\xff\xfe")
+    source = stored({f"{odd}/zarr.json": b"{"})
+    point = tmp_path / f"mnt{odd}"
+    point.mkdir()
+    log = tmp_path / "log"
+    zarrfuse("mount", source, point, "--log-file", log)
+    try:
+        assert os.listdir(point / odd) == ["zarr.json"]
+        assert r"\udcff\udcfe/zarr.json" in log.read_text()
+    finally:
+        clear(point)
+    said = refusal("mount", source, point, "--log-file", tmp_path / odd / "no-folder")
+    assert "log" in said
+    assert "cannot be written" in said

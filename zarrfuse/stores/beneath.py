@@ -5,8 +5,10 @@ Owns the one system call that the standard library lacks: `openat2(2)`. Used by 
 It gives two things at once. `RESOLVE_BENEATH` makes the kernel itself refuse a path that leads out
 of the folder, so that a symlink swapped in between a check and an open gains nothing.
 `RESOLVE_CACHED` answers only from the kernel's name cache, so that the event loop may open a file
-without ever waiting for a disk or a server. Where the kernel (before 5.6) or a container's filter
-lacks the call, the opened descriptor is checked instead, and nothing is ever at hand.
+of a local file system without waiting for a disk. What is mounted below the folder may be another
+one, which asks a server at each open: without waiting, it is not entered. Where the kernel (before
+5.6) or a container's filter lacks the call, the opened descriptor is checked instead, and nothing is
+ever at hand.
 """
 
 import ctypes
@@ -14,6 +16,7 @@ import errno
 import os
 
 _OPENAT2 = 437  # the same number on every architecture
+_RESOLVE_NO_XDEV = 0x01
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_BENEATH = 0x08
 _RESOLVE_CACHED = 0x20
@@ -48,7 +51,7 @@ def _how(flags: int, beneath: bool, wait: bool) -> _OpenHow:
         if beneath:
             resolve |= _RESOLVE_BENEATH
         if not wait:
-            resolve |= _RESOLVE_CACHED
+            resolve |= _RESOLVE_CACHED | _RESOLVE_NO_XDEV
         how = _hows[flags, beneath, wait] = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
     return how
 
@@ -73,7 +76,7 @@ def open_beneath(root_fd: int, path: bytes, flags: int, *, beneath: bool, wait: 
 
     With `beneath`, raises `OSError` EXDEV for anything that leads out of the folder, absolute
     symlinks included. With `wait=False`, raises `BlockingIOError` for what is not in the kernel's
-    name cache. Other errors are those of open(2).
+    name cache, and EXDEV also for what lies on another file system. Other errors are those of open(2).
     """
     if not OPENAT2:
         return _open_checked(root_fd, path, flags, beneath=beneath, wait=wait)

@@ -1,12 +1,44 @@
 """Reads from a descriptor: all that was asked for, and without waiting if that was asked for.
 
-Used by the stores whose bytes lie in files.
+Owns what may be asked without waiting of the file system that a descriptor lies on. Used by the
+stores whose bytes lie in files.
 """
 
+import ctypes
 import errno
 import os
 
 from zarrfuse.errors import Stale
+
+# `f_type` of statfs(2) where an open or a stat may ask a server or another process, although the
+# kernel has cached the name.
+_REMOTE = frozenset(
+    {
+        0x65735546,  # FUSE, virtiofs
+        0x6969,  # NFS
+        0xFF534D42,  # CIFS
+        0xFE534D42,  # SMB2
+        0x517B,  # SMB
+        0x00C36400,  # Ceph
+        0x01021997,  # 9P
+        0x5346414F,  # AFS
+        0x6B414653,  # kAFS
+        0x0BD00BD0,  # Lustre
+        0x47504653,  # GPFS
+        0x19830326,  # BeeGFS
+        0x0187,  # autofs
+    }
+)
+_fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
+_fstatfs.argtypes = [ctypes.c_int, ctypes.c_void_p]
+
+
+def is_remote(fd: int) -> bool:
+    """Whether opening and stat of what lies there may wait for a server, or another process."""
+    status = (ctypes.c_long * 64)()  # longer than any `struct statfs`; `f_type` comes first
+    if _fstatfs(fd, status):
+        return True
+    return status[0] & 0xFFFFFFFF in _REMOTE
 
 
 def read_full(fd: int, buffer: memoryview, offset: int, name: str, *, wait: bool) -> None:

@@ -19,7 +19,7 @@ from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
 from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceError, ZarrfuseError
 from zarrfuse.stores.base import Entry, Kind, Store
 from zarrfuse.stores.beneath import open_beneath
-from zarrfuse.stores.descriptor import read_full
+from zarrfuse.stores.descriptor import is_remote, read_full
 
 # O_NONBLOCK: opening a FIFO that took a file's place must not hang. It changes nothing for files.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -69,6 +69,7 @@ class LocalStore(Store):
             raise SourceError(f"{root} does not exist") from None
         except PermissionError:
             raise SourceError(f"{root} may not be read by this user") from None
+        self._remote = is_remote(self._root_fd)
 
     def scan(self, folder: str) -> Iterator[Entry]:
         """See `base.Store`. One `scandir`, one `lstat` a name."""
@@ -131,7 +132,7 @@ class LocalStore(Store):
         real = os.path.realpath(path)
         inside = self._inside(real)
         if os.path.islink(path) and os.path.exists(real) and inside is not None:
-            return os.path.relpath(inside or ".", os.path.dirname(key) or ".")
+            return os.path.relpath(f"/{inside}", f"/{os.path.dirname(key)}")
         text = self._text_inside(key)
         if text is None:
             raise Denied(f"the symlink {key} leads out of {self.root}")
@@ -152,6 +153,8 @@ class LocalStore(Store):
         path = os.fsencode(key)
         if b"\0" in path:
             raise NotFound(f"no key {key!r}")
+        if self._remote and not wait:
+            raise BlockingIOError(errno.EAGAIN, "the file system may have to ask a server")
         try:
             return open_beneath(self._root_fd, path, flags, beneath=self._beneath, wait=wait)
         except OSError as error:
@@ -160,7 +163,7 @@ class LocalStore(Store):
         # An absolute symlink, or one that climbs over the root and comes back: it may still end
         # inside. The path that realpath found has no symlink left, and the kernel checks it again.
         if not wait:
-            raise BlockingIOError(errno.EAGAIN, "a symlink has to be followed")
+            raise BlockingIOError(errno.EAGAIN, "a symlink or another file system is on the way")
         if flags & os.O_NOFOLLOW:  # the last name is looked at, not followed
             folder, _, name = key.rpartition("/")
             real = os.path.join(os.path.realpath(os.path.join(self.root, folder)), name)

@@ -1,7 +1,7 @@
 """A zip (`.zip`, or `.ozx` of OME-Zarr) as a store: read-only, its tree held in memory.
 
-The central directory is read once, by the
-standard library's `zipfile`, and made into a tree of slim records: about 20 MiB for 100,000 members.
+The central directory is read once, by the standard library's `zipfile`, and made into a tree of slim
+records: about 20 MiB for 100,000 members.
 So `list` and `stat` never touch the disk again, and the store is `permanent`.
 
 How the bytes of a member are read depends on how they are stored:
@@ -20,8 +20,8 @@ What a name is: a member is a file, a folder where other members lie below it; a
 where its text stays in the zip, else a file denied to everyone; FIFOs, sockets and devices are not
 there. Members with names that could lead out of a mount are left out, and one warning says so.
 
-A zip that is renamed over or deleted goes on being served, whole, as any open file is. One that is
-written to in place is `Stale` from then on.
+A zip that is renamed over or deleted goes on being served, whole, as any open file is. Of one that is
+written to in place, opening a member is `Stale` from then on.
 """
 
 import logging
@@ -179,7 +179,7 @@ class ZipStore(Store):
 
     def _open_member(self, key: str, member: Member, *, wait: bool) -> Reader:
         file = self._opened_file()
-        file.check_unchanged()
+        file.check_unchanged(wait=wait)
         if member.flags & _ENCRYPTED:
             raise Denied(f"{self.path}: member {key} is encrypted")
         if member.flags & _PATCH:

@@ -10,7 +10,7 @@ from stat import S_ISREG
 from threading import Lock
 
 from zarrfuse.errors import Corrupt, NotSupported, SourceError, Stale
-from zarrfuse.stores.descriptor import read_full
+from zarrfuse.stores.descriptor import is_remote, read_full
 from zarrfuse.stores.zip_tree import Member
 
 _WHOLE_BYTES = 16 * 2**20  # compressed members up to this size are inflated whole
@@ -29,7 +29,7 @@ class ZipFileDescriptor:
     the same number next.
     """
 
-    __slots__ = ("_identity", "fd", "mtime_ns", "path")
+    __slots__ = ("_identity", "_remote", "fd", "mtime_ns", "path")
 
     def __init__(self, path: str) -> None:
         self.fd = -1
@@ -39,6 +39,7 @@ class ZipFileDescriptor:
         if not S_ISREG(os.fstat(self.fd).st_mode):
             raise SourceError(f"{path} is not a zip file: it is no file at all")
         self._identity, self.mtime_ns = self._look()
+        self._remote = is_remote(self.fd)
 
     def __del__(self) -> None:
         if self.fd >= 0:
@@ -49,8 +50,10 @@ class ZipFileDescriptor:
         identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         return identity, status.st_mtime_ns
 
-    def check_unchanged(self) -> None:
+    def check_unchanged(self, *, wait: bool = True) -> None:
         """Raises `Stale` when the zip was written to since it was opened."""
+        if self._remote and not wait:
+            raise BlockingIOError(errno.EAGAIN, "the file system may have to ask a server")
         if self._look()[0] != self._identity:
             raise Stale(f"{self.path} was changed while it was mounted")
 
