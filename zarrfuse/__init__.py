@@ -5,7 +5,8 @@ The map of the house, top to bottom; imports point down only:
 * `cli` - commands and options; `demo`, `doctor` and `info` are what some of them do.
 * `daemon` - mount, readiness, signals, unmount; `mounts` - what the kernel has mounted.
 * `fuse` - kernel requests in, replies and errno out; `inodes` - numbers for names; `handles` - what
-  is open; `threads` - store calls with a time-out; `eager` - waits for requests without parking.
+  is open; `replies` - what the kernel is told of names; `threads` - store calls with a time-out;
+  `eager` - waits for requests without parking in trio.
 * `views` - what a store looks like as a tree of files.
 * `files` - what one file is made of.
 * `stores` - where bytes live.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from zarrfuse import __version__
 from zarrfuse.stores.beneath import OPENAT2
 
-_PACKAGES = ("pyfuse3", "trio", "msgspec", "numpy", "tifffile", "zarr")
+_PACKAGES = ("pyfuse3", "trio", "msgspec", "numpy", "tifffile")
 _OLDEST_KERNEL = (5, 12)  # openat2 with RESOLVE_CACHED
 
 Finding = tuple[bool, str, str]

@@ -13,9 +13,8 @@ import errno
 import functools
 import logging
 import os
-import stat
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import pyfuse3
@@ -36,6 +35,7 @@ from zarrfuse.errors import (
 )
 from zarrfuse.handles import OpenDirectory, OpenFile
 from zarrfuse.inodes import CONTROL_INODE, ROOT_INODE, Directory, InodeTable, is_hidden
+from zarrfuse.replies import OWN_OFFSETS, Replies
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.threads import Scan, Workers
 from zarrfuse.views.attributes import attributes
@@ -47,12 +47,8 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FOREVER_S = 1e9  # what the kernel takes as "without limit"
 LARGEST_READ = 1 << 20  # no kernel asks for more at once
-_DIRECTORY_BLOCK = 1 << 20  # the C library lists folders by blocks of st_blksize: fewer requests
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
-_LONGEST_NAME = 255  # bytes; the kernel breaks off a listing that holds a longer one
-_OWN_OFFSETS = 2  # "." and ".." come before the names
 
 
 def answered(
@@ -102,18 +98,13 @@ class ZarrOperations(pyfuse3.Operations):
         control = ControlFolder(self.status, root)
         self.inodes = InodeTable(RootWithControl(root, control), root_entry)
         self._ttl_s = ttl_s
-        self._kernel_ttl_s = min(ttl_s, FOREVER_S)
         self._space = space
         self._xattrs = xattrs
         self._files: dict[int, OpenFile] = {}
         self._directories: dict[int, OpenDirectory] = {}
         self._next_handle = 1
         self._buffer = memoryview(bytearray(LARGEST_READ))
-        self._file_attributes = self._attributes_for(stat.S_IFREG | 0o444, 4096)
-        self._folder_attributes = self._attributes_for(stat.S_IFDIR | 0o555, _DIRECTORY_BLOCK)
-        self._link_attributes = self._attributes_for(stat.S_IFLNK | 0o777, 4096)
-        self._nothing = pyfuse3.EntryAttributes()  # inode 0: the kernel keeps that there is none
-        self._nothing.entry_timeout = self._kernel_ttl_s
+        self._replies = Replies(ttl_s, self.failed)
         self._started = time.monotonic()
         self.requests = 0
         self.bytes_read = 0
@@ -148,37 +139,6 @@ class ZarrOperations(pyfuse3.Operations):
             self._reported.add(text)
             log.error("%s failed and is answered as EIO", request, exc_info=error)
         return code
-
-    def _attributes_for(self, mode: int, block: int) -> pyfuse3.EntryAttributes:
-        attributes = pyfuse3.EntryAttributes()
-        attributes.st_mode = mode
-        attributes.st_blksize = block
-        attributes.st_nlink = 1  # for folders too: "not counted", so that find(1) looks in all
-        attributes.st_atime_ns = time.time_ns()  # of the mount: reading is not taken note of
-        attributes.st_uid = os.getuid()
-        attributes.st_gid = os.getgid()
-        attributes.entry_timeout = attributes.attr_timeout = self._kernel_ttl_s
-        return attributes
-
-    def _fill(self, entry: Entry, inode: int, *, live: bool = False) -> pyfuse3.EntryAttributes:
-        if entry.size < 0:
-            raise Corrupt(f"{entry.name} is said to have {entry.size} bytes")
-        if entry.kind is Kind.FILE:
-            filled = self._file_attributes
-        elif entry.kind is Kind.FOLDER:
-            filled = self._folder_attributes
-        else:
-            filled = self._link_attributes
-        if entry.denied or live:
-            mode = stat.S_IFMT(filled.st_mode)
-            filled = self._attributes_for(mode if entry.denied else filled.st_mode, 4096)
-            if live:
-                filled.entry_timeout = filled.attr_timeout = 0
-        filled.st_ino = inode
-        filled.st_size = entry.size
-        filled.st_blocks = (entry.size + 511) >> 9
-        filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
-        return filled
 
     def _fresh(self, directory: Directory) -> bool:
         return time.monotonic() - directory.listed_at < self._ttl_s and not directory.live
@@ -222,16 +182,16 @@ class ZarrOperations(pyfuse3.Operations):
         text = os.fsdecode(name)
         directory = self.inodes.directory(parent_inode)
         if is_hidden(text):
-            return self._nothing
+            return self._replies.nothing
         if text == CONTROL_NAME and directory is self.inodes.root:
-            return self._fill(self.inodes.entry(CONTROL_INODE), CONTROL_INODE)
+            return self._replies.attributes(self.inodes.entry(CONTROL_INODE), CONTROL_INODE)
         try:
             entry = await self._entry(directory, text)
         except NotFound:
             directory.drop(text)
-            return self._nothing
+            return self._replies.nothing
         slot = directory.put(entry)
-        filled = self._fill(entry, directory.inode_of(slot), live=directory.live)
+        filled = self._replies.attributes(entry, directory.inode_of(slot), live=directory.live)
         directory.lookups += 1  # only now: what cannot be told of is not looked up
         return filled
 
@@ -251,7 +211,7 @@ class ZarrOperations(pyfuse3.Operations):
             entry = await self._looked_up(self.inodes.root, "")
         elif directory.number and not self._fresh(directory):
             entry = await self._reexamined(directory, slot)
-        return self._fill(entry, inode, live=directory.live)
+        return self._replies.attributes(entry, inode, live=directory.live)
 
     async def _reexamined(self, directory: Directory, slot: int) -> Entry:
         """The entry of a slot as it is now; as it was, of an open file that is gone, changed, or
@@ -344,50 +304,13 @@ class ZarrOperations(pyfuse3.Operations):
             await self._begin_listing(directory)
         if start_id == 0 or not handle.begun:
             handle.begin()
-        first = max(start_id - _OWN_OFFSETS, 0)
+        first = max(start_id - OWN_OFFSETS, 0)
         while handle.scan is not None and first >= len(directory.entries):
             if handle.scan.complete:
                 break
             await self._continue_listing(directory, handle.scan)
-        for offset, name in enumerate((b".", b"..")):
-            if start_id <= offset:
-                self._fill(_A_FOLDER, directory.inode)
-                if not pyfuse3.readdir_reply(token, name, self._folder_attributes, offset + 1):
-                    return
-        directory.lookups += self._reply_names(token, directory, handle.slots_from(first))
-
-    def _reply_names(
-        self, token: pyfuse3.ReaddirToken, directory: Directory, slots: Iterable[int]
-    ) -> int:
-        """Put the names of `slots` into a reply, until it is full; how many went in."""
-        reply = pyfuse3.readdir_reply
-        entries = directory.entries
-        above = directory.inode_of(0)
-        kept, is_file, plain = self._file_attributes, Kind.FILE, not directory.live
-        count = 0
-        for slot in slots:
-            entry = entries[slot]
-            try:
-                name = entry.name.encode("utf-8", "surrogateescape")  # fsencode, without the call
-                size = entry.size
-                if entry.kind is is_file and plain and not entry.denied and size >= 0:
-                    # What `_fill` does, without the call: this is run 100,000 times in a row.
-                    filled = kept
-                    filled.st_ino = above | slot
-                    filled.st_size = size
-                    filled.st_blocks = (size + 511) >> 9
-                    filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
-                else:
-                    filled = self._fill(entry, above | slot, live=directory.live)
-            except (ValueError, OverflowError, Corrupt) as error:  # what no kernel takes
-                self.failed("readdir", Corrupt(f"{entry.name!r} cannot be shown: {error}"))
-                continue
-            if len(name) > _LONGEST_NAME:
-                continue
-            if not reply(token, name, filled, slot + 1 + _OWN_OFFSETS):
-                break
-            count += 1
-        return count
+        if self._replies.own_names(token, directory, start_id):
+            directory.lookups += self._replies.names(token, directory, handle.slots_from(first))
 
     @answered
     async def releasedir(self, fh: int) -> None:
@@ -480,6 +403,8 @@ class ZarrOperations(pyfuse3.Operations):
             size = min(size, reader.size - off)
             if size <= 0:
                 return b""
+            if size > LARGEST_READ:
+                return await self._read_waiting(fh, off, size)
             shared = self._buffer[:size]
             reader.readinto(shared, off, wait=False)
         except BaseException:
@@ -500,11 +425,11 @@ class ZarrOperations(pyfuse3.Operations):
     async def release(self, fh: int) -> None:
         """The last user of a handle is gone."""
         file = self._files.pop(fh)
+        file.close()
         directory, slot = self.inodes.place(file.inode)
         opened = directory.opened.get(slot)
         if opened is not None:
             directory.opened[slot] = (opened[0] - 1, *opened[1:])
-        file.close()
 
     def _new_handle(self) -> int:
         self._next_handle += 1
@@ -565,9 +490,6 @@ class ZarrOperations(pyfuse3.Operations):
 
     create = link = mkdir = mknod = removexattr = rename = rmdir = _refuse  # type: ignore[assignment]
     setattr = setxattr = symlink = unlink = write = _refuse  # type: ignore[assignment]
-
-
-_A_FOLDER = Entry("", Kind.FOLDER, 0, 0)
 
 
 def _close(reader: Reader) -> None:

@@ -106,6 +106,8 @@ class Directory:
         """Add names from a listing that may not be complete."""
         hidden = _HIDDEN.match
         shown = [entry for entry in found if not hidden(entry.name)]
+        if self.inode == ROOT_INODE:
+            shown = [entry for entry in shown if entry.name != CONTROL_NAME]
         names = [entry.name for entry in shown]
         self.listing.update(zip(names, shown, strict=True))
         if not self.slots.keys().isdisjoint(names):  # some are known already

@@ -18,7 +18,6 @@ from zarrfuse.spec.concat_parts import (
     Part,
     StoredParts,
     check_part_keys,
-    pieces,
     stack,
 )
 
@@ -54,7 +53,7 @@ def test_a_read_touches_pieces_of_parts(case: dict[str, Any]) -> None:
     keys = [case["key"] + leaf.key_suffix for leaf in parts.leaves]
     sizes = [case["stored"][key] for key in keys]
     assert parts.problem(sizes) is None
-    found = pieces(sizes, case["offset"], case["size"])
+    found = Layout(sizes).pieces(case["offset"], case["size"])
     assert [[keys[part], offset, size] for part, offset, size in found] == case["pieces"]
 
 
@@ -126,7 +125,7 @@ def test_the_pieces_of_a_read_are_the_slice_of_the_whole(
     sizes: list[int], offset: int, size: int
 ) -> None:
     merged = [(part, at) for part, nbytes in enumerate(sizes) for at in range(nbytes)]
-    found = pieces(sizes, offset, size)
+    found = Layout(sizes).pieces(offset, size)
     assert all(nbytes > 0 for _, _, nbytes in found)
     assert len({part for part, _, _ in found}) == len(found)
     read = [(part, at + i) for part, at, nbytes in found for i in range(nbytes)]

@@ -19,10 +19,9 @@ from zarrfuse.spec.node import (
     ArrayNode,
     GroupNode,
     NodeError,
-    parse_v2_array,
-    parse_v2_group,
     parse_v3,
 )
+from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
 
 VECTORS = json.loads((Path(__file__).parent / "conformance" / "nodes.json").read_text())["cases"]
 NEEDS_BUILT_IN = ("example.offset", "example.skip_empty_chunks")
@@ -589,3 +588,16 @@ def test_a_refused_group_of_v2_starts_with_the_document(document: bytes) -> None
     with pytest.raises(NodeError, match=r"^\.zgroup: ") as caught:
         parse_v2_group(document)
     assert caught.value.node_type == "group"
+
+
+def test_attributes_of_zarr_v2_are_those_of_zattrs() -> None:
+    zattrs = b'{"unit": "um", "gain": NaN}'
+    group = parse_v2_group(b'{"zarr_format": 2}', zattrs)
+    assert group.attributes == {"unit": "um", "gain": "NaN"}
+    assert parse_v2_group(b'{"zarr_format": 2}').attributes == {}
+
+
+def test_a_broken_zattrs_shows_when_attributes_are_asked_for() -> None:
+    group = parse_v2_group(b'{"zarr_format": 2}', b'{"unit": ')
+    with pytest.raises(MetadataError, match="attributes"):
+        _ = group.attributes

@@ -337,11 +337,6 @@ class Layout:
         return found
 
 
-def pieces(sizes: Sequence[int], offset: int, size: int) -> list[tuple[int, int, int]]:
-    """`Layout(sizes).pieces(offset, size)`, for a chunk that is read once."""
-    return Layout(sizes).pieces(offset, size)
-
-
 def check_part_keys(parts: StoredParts, encoding: ChunkKeyEncoding, ndim: int) -> None:
     """Raises `MetadataError` if a part could be mistaken for another chunk, its part, or metadata.
 

@@ -1,9 +1,9 @@
-"""What one metadata document says: an array or a group, of Zarr v3 or v2.
+"""What one metadata document says: an array or a group.
 
-Owns the values that the views build on, and the reading of `zarr.json`, `.zarray` and `.zgroup`
-into them with every rule that decides whether a node may be loaded. It must not know where a
-document came from, what else is in the store, or how a chunk is decoded: data types, codecs and
-fill values are kept as JSON.
+Owns the values that the views build on, for Zarr v3 and v2 alike, and the reading of `zarr.json`
+into them (`node_v2` reads the documents of Zarr v2) with every rule that decides whether a node may
+be loaded. It must not know where a document came from, what else is in the store, or how a chunk is
+decoded: data types, codecs and fill values are kept as JSON.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,6 @@ import msgspec
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.chunk_keys import (
     ChunkKeyEncoding,
-    V2Encoding,
     parse_chunk_key_encoding,
     sample_keys,
 )
@@ -29,20 +28,18 @@ from zarrfuse.spec.members import (
     decode_raw,
     is_object,
     may_be_ignored,
-    quote_constants,
     refuse_unknown,
     shown,
     take_array,
     take_integers,
     take_member,
-    take_object,
     take_string,
 )
 from zarrfuse.spec.names import Extension, parse_extension
 
 NodeType: TypeAlias = Literal["array", "group"]
 
-_NO_ATTRIBUTES = msgspec.Raw(b"{}")
+NO_ATTRIBUTES = msgspec.Raw(b"{}")
 
 
 class Missing(Enum):
@@ -88,7 +85,7 @@ class ArrayNode:
     extensions: tuple[Extension, ...] = ()
     ignored: tuple[str, ...] = ()
     raw_attributes: msgspec.Raw = field(
-        default_factory=lambda: _NO_ATTRIBUTES, compare=False, repr=False
+        default_factory=lambda: NO_ATTRIBUTES, compare=False, repr=False
     )
 
     @property
@@ -157,7 +154,7 @@ class GroupNode:
     extensions: tuple[Extension, ...] = ()
     ignored: tuple[str, ...] = ()
     raw_attributes: msgspec.Raw = field(
-        default_factory=lambda: _NO_ATTRIBUTES, compare=False, repr=False
+        default_factory=lambda: NO_ATTRIBUTES, compare=False, repr=False
     )
 
     @property
@@ -190,7 +187,7 @@ def parse_v3(document: bytes) -> Node:
     try:
         members = decode_document(document)
         node_type = _peek_node_type(members)
-        _check_format(members, 3)
+        check_format(members, 3)
         if node_type is None:
             value = take_member(members, "node_type")
             raise MetadataError(f"node_type: must be 'array' or 'group', not {shown(value)}")
@@ -199,41 +196,18 @@ def parse_v3(document: bytes) -> Node:
         raise NodeError(f"zarr.json: {error}", node_type) from error
 
 
-def parse_v2_array(document: bytes) -> ArrayNode:
-    """The array that a `.zarray` describes; its attributes are elsewhere, in `.zattrs`.
-
-    Raises `NodeError`, starting with `.zarray:` and the member. Members that are not known are
-    ignored, and NaN and Infinity without quotes, which old writers left, are taken for the strings
-    (Zarr v2 specification, Metadata).
-    """
-    try:
-        return _parse_v2_array(decode_document(quote_constants(document)))
-    except MetadataError as error:
-        raise NodeError(f".zarray: {error}", "array") from error
-
-
-def parse_v2_group(document: bytes) -> GroupNode:
-    """The group that a `.zgroup` describes (Zarr v2 specification, Groups).
-
-    Raises `NodeError`, starting with `.zgroup:` and the member.
-    """
-    try:
-        _check_format(decode_document(document), 2)
-        return GroupNode(zarr_format=2)
-    except MetadataError as error:
-        raise NodeError(f".zgroup: {error}", "group") from error
-
-
 # -- members of both formats
 
 
-def _check_format(members: Document, expected: int) -> None:
+def check_format(members: Document, expected: int) -> None:
+    """Raises `MetadataError` unless the document says that it is of this Zarr format."""
     value = take_member(members, "zarr_format")
     if value != expected or not isinstance(value, int):
         raise MetadataError(f"zarr_format: must be {expected}, not {shown(value)}")
 
 
-def _take_chunk_shape(value: object, member: str, ndim: int) -> tuple[int, ...]:
+def take_chunk_shape(value: object, member: str, ndim: int) -> tuple[int, ...]:
+    """The chunk shape that `value` is: one positive length per dimension. Raises `MetadataError`."""
     chunk_shape = take_integers(value, member, minimum=1)
     if len(chunk_shape) != ndim:
         raise MetadataError(f"{member}: has {len(chunk_shape)} dimensions, shape has {ndim}")
@@ -344,7 +318,7 @@ def _take_regular_grid(value: object, ndim: int) -> tuple[int, ...]:
     refuse_unknown(grid.configuration, {"chunk_shape"}, where)
     if "chunk_shape" not in grid.configuration:
         raise MetadataError(f"{where}: chunk_shape: is missing")
-    return _take_chunk_shape(grid.configuration["chunk_shape"], f"{where}: chunk_shape", ndim)
+    return take_chunk_shape(grid.configuration["chunk_shape"], f"{where}: chunk_shape", ndim)
 
 
 def _take_parts(
@@ -401,51 +375,8 @@ def _take_extensions(
 
 
 def _take_attributes(members: Document) -> msgspec.Raw:
-    raw = members.get("attributes", _NO_ATTRIBUTES)
+    raw = members.get("attributes", NO_ATTRIBUTES)
     if not is_object(raw):
         value = decode_raw(raw, "attributes")
         raise MetadataError(f"attributes: must be an object, not {shown(value)}")
     return raw.copy()  # without the rest of the document, which may be large
-
-
-# -- members of Zarr v2
-
-
-def _parse_v2_array(members: Document) -> ArrayNode:
-    _check_format(members, 2)
-    shape = take_integers(take_member(members, "shape"), "shape", minimum=0)
-    data_type = take_member(members, "dtype")
-    if not isinstance(data_type, str) and not take_array(data_type, "dtype"):
-        raise MetadataError("dtype: must not be empty")
-    separator = take_member(members, "dimension_separator", ".")
-    try:
-        chunk_keys = V2Encoding.from_configuration({"separator": separator})
-    except MetadataError as error:
-        raise MetadataError(f"dimension_{error}") from error
-    order = take_member(members, "order", "C")
-    if order not in ("C", "F"):
-        raise MetadataError(f"order: must be 'C' or 'F', not {shown(order)}")
-    return ArrayNode(
-        zarr_format=2,
-        shape=shape,
-        data_type=data_type,
-        chunk_shape=_take_chunk_shape(take_member(members, "chunks"), "chunks", len(shape)),
-        chunk_keys=chunk_keys,
-        codecs=_take_v2_codecs(members),
-        fill_value=take_member(members, "fill_value", MISSING),
-        order=order,
-    )
-
-
-def _take_v2_codecs(members: Document) -> tuple[Extension, ...]:
-    """The filters and the compressor, which may both be null, by their numcodecs ids."""
-    filters = take_member(members, "filters", None)
-    found = [] if filters is None else list(enumerate(take_array(filters, "filters")))
-    codecs = [(f"filters[{index}]", value) for index, value in found]
-    compressor = take_member(members, "compressor", None)
-    if compressor is not None:
-        codecs.append(("compressor", compressor))
-    return tuple(
-        Extension(take_string(take_object(value, member).get("id"), f"{member}: id"), value)
-        for member, value in codecs
-    )

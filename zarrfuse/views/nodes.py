@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from math import inf
 
 from zarrfuse.errors import NotFound, guarded, text_of
-from zarrfuse.spec.node import Node, NodeError, parse_v2_array, parse_v2_group, parse_v3
+from zarrfuse.spec.node import Node, NodeError, parse_v3
+from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
 from zarrfuse.stores.base import Entry, Kind, Store, read
 from zarrfuse.views.base import join
 
-_PARSERS = {"zarr.json": parse_v3, ".zarray": parse_v2_array, ".zgroup": parse_v2_group}
-DOCUMENTS = tuple(_PARSERS)
+_V2_PARSERS: dict[str, Callable[[bytes, bytes | None], Node]] = {
+    ".zarray": parse_v2_array,
+    ".zgroup": parse_v2_group,
+}
+DOCUMENTS = ("zarr.json", *_V2_PARSERS)
 """Names of the documents that make a folder a node; the first that is there counts."""
 LARGEST_DOCUMENT = 64 << 20
 """No document larger than this (bytes) is read; consolidated metadata of 50,000 nodes is smaller."""
@@ -101,17 +105,26 @@ class NodeOf:
 def _load(store: Store, path: str, document: str, size: int) -> tuple[Loaded, bool]:
     """The node of a folder, and whether the outcome lasts until the document changes."""
     key = join(path, document)
+    is_v2 = document in _V2_PARSERS
     if size > LARGEST_DOCUMENT:
         error = f"{key} has {size} bytes, more than the {LARGEST_DOCUMENT} that are read"
         return Loaded(path, document, None, error), True
     try:
         text = guarded(lambda: read(store, key, limit=LARGEST_DOCUMENT))
+        attributes = guarded(lambda: _read_zattrs(store, path)) if is_v2 else None
     except Exception as failure:  # whatever a store raises: the folder can be listed all the same
         error = f"{key} cannot be read: {text_of(failure)}"
         return Loaded(path, document, None, error), False
     try:
-        node = _PARSERS[document](text)
+        node = _V2_PARSERS[document](text, attributes) if is_v2 else parse_v3(text)
     except NodeError as refusal:
         error = join(path, str(refusal))
         return Loaded(path, document, None, error, refusal.node_type == "group"), True
     return Loaded(path, document, node, is_group=node.node_type == "group"), True
+
+
+def _read_zattrs(store: Store, path: str) -> bytes | None:
+    try:
+        return read(store, join(path, ".zattrs"), limit=LARGEST_DOCUMENT)
+    except NotFound:
+        return None
