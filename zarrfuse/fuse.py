@@ -403,15 +403,15 @@ class ZarrOperations(pyfuse3.Operations):
             size = min(size, reader.size - off)
             if size <= 0:
                 return b""
-            if size > LARGEST_READ:
-                return await self._read_waiting(fh, off, size)
-            shared = self._buffer[:size]
-            reader.readinto(shared, off, wait=False)
-        except BaseException:
-            return await self._read_waiting(fh, off, size)
-        self.requests += 1
-        self.bytes_read += size
-        return shared
+            if size <= LARGEST_READ:
+                shared = self._buffer[:size]
+                reader.readinto(shared, off, wait=False)
+                self.requests += 1
+                self.bytes_read += size
+                return shared
+        except BaseException:  # awaited below: what is raised in here carries this one along
+            pass
+        return await self._read_waiting(fh, off, size)
 
     @answered
     async def _read_waiting(self, fh: int, off: int, size: int) -> bytearray:
