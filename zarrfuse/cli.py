@@ -26,6 +26,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -71,7 +72,9 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not seconds >= 0:
-        raise typer.BadParameter(f"{text} is neither a number of seconds nor inf")
+        raise typer.BadParameter(
+            f"{text} is neither a number of seconds nor inf", param_hint="--cache-ttl"
+        )
     return seconds
 
 
@@ -114,6 +117,9 @@ def mount(
 
     if view not in VIEWS:
         raise typer.BadParameter(f"{view} is none of {', '.join(VIEWS)}", param_hint="--view")
+    for name, path in (("SOURCE", source), ("MOUNTPOINT", mountpoint)):
+        if not path:
+            raise typer.BadParameter("it is empty", param_hint=name)
     daemon.mount(
         MountConfig(
             source=os.path.realpath(source),

@@ -18,7 +18,7 @@ from typing import ClassVar, NoReturn
 import pyfuse3
 import trio
 
-from zarrfuse import eager, mounts
+from zarrfuse import __version__, eager, mounts
 from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import ZarrOperations
@@ -110,6 +110,13 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
         space=store.space,
         xattrs=config.xattrs,
         tuning=config.tuning,
+        about={
+            "version": __version__,
+            "pid": os.getpid(),
+            "source": config.source,
+            "mountpoint": config.mountpoint,
+            "view": config.view,
+        },
     )
     _settle_process()
     _mount(operations, config)

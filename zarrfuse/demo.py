@@ -4,6 +4,8 @@ Used by `cli`; the dataset itself is `dataset`'s.
 """
 
 import os
+import shutil
+import sys
 
 from zarrfuse import daemon, mounts
 from zarrfuse.config import MountConfig
@@ -11,6 +13,7 @@ from zarrfuse.dataset import write_demo
 from zarrfuse.errors import MountError
 
 _CHUNK = "cells.zarr/zstd/c/0/1.tiff"
+_PLAIN_CHUNK = "cells.zarr/strips/c/0/1.tiff"
 
 
 def run(folder: str) -> None:
@@ -47,7 +50,14 @@ def _tour(source: str, mountpoint: str) -> None:
         print(f"\n{_CHUNK} is a TIFF: {page.shape} {page.dtype}, {compression}")
     print(
         f"""
-open it      {shown}   with Fiji, an image viewer, any TIFF reader
-look closer  zarrfuse info {mountpoint}
-unmount      zarrfuse unmount {mountpoint}"""
+open it      {os.path.join(mountpoint, _PLAIN_CHUNK)}   with Fiji, an image viewer, any TIFF reader
+             {shown}   with any that knows zstd
+look closer  {_command()} info {mountpoint}
+unmount      {_command()} unmount {mountpoint}"""
     )
+
+
+def _command() -> str:
+    """How this program is called here."""
+    found, running = shutil.which("zarrfuse"), os.path.abspath(sys.argv[0])
+    return "zarrfuse" if found and os.path.samefile(found, running) else running

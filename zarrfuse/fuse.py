@@ -14,7 +14,7 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import pyfuse3
@@ -75,7 +75,8 @@ class ZarrOperations(pyfuse3.Operations):
     """Serves the tree below `root` read-only.
 
     `ttl_s`: how long the kernel may keep names and attributes, in seconds. `xattrs`: whether to
-    offer extended attributes; without, the kernel is told once that there are none.
+    offer extended attributes; without, the kernel is told once that there are none. `about`: what
+    `.zarrfuse/status.json` says of the mount before its counters.
     """
 
     supports_dot_lookup = False  # inode numbers mean nothing once they are forgotten
@@ -90,6 +91,7 @@ class ZarrOperations(pyfuse3.Operations):
         space: Callable[[], tuple[int, int]],
         xattrs: bool = False,
         tuning: Tuning | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self._tuning = tuning or Tuning()
@@ -99,6 +101,7 @@ class ZarrOperations(pyfuse3.Operations):
         self.inodes = InodeTable(RootWithControl(root, control), root_entry)
         self._ttl_s = ttl_s
         self._space = space
+        self._about = about or {}
         self._xattrs = xattrs
         self._files: dict[int, OpenFile] = {}
         self._directories: dict[int, OpenDirectory] = {}
@@ -162,6 +165,7 @@ class ZarrOperations(pyfuse3.Operations):
     def status(self) -> dict[str, Any]:
         """What `.zarrfuse/status.json` says; sizes in bytes, times in seconds."""
         return {
+            **self._about,
             "uptime_s": round(time.monotonic() - self._started, 3),
             "requests": self.requests,
             "bytes_read": self.bytes_read,

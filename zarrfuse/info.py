@@ -6,6 +6,7 @@ mount through the mount's own control files, so that it tells what the mount thi
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -17,7 +18,7 @@ from zarrfuse.config import PERMANENT_TTL_S
 from zarrfuse.errors import NotFound, SourceError, ZarrfuseError
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.stores.opening import open_store
+from zarrfuse.stores.opening import ZIP_ENDINGS, open_store
 from zarrfuse.views.base import Facts, join
 from zarrfuse.views.control import CONTROL_NAME
 from zarrfuse.views.nodes import DOCUMENTS
@@ -71,6 +72,10 @@ def show(path: str, *, as_json: bool) -> None:
     )
     mount = mounts.mount_around(where)
     if mount is not None:
+        answer = mounts.answer_of(mount.mountpoint)
+        if answer != 0:
+            state = "is not served any more: mount it again" if answer else "does not answer"
+            raise SourceError(f"the mount {mount.mountpoint} {state}")
         below = os.path.relpath(where, mount.mountpoint)
         below = "" if below == "." else below
         if not os.path.isdir(where):
@@ -79,6 +84,10 @@ def show(path: str, *, as_json: bool) -> None:
             return
         _show_tree(where, _MountedFolder(mount.mountpoint, below), as_json)
         return
+    if os.path.isfile(where) and not where.endswith(ZIP_ENDINGS):
+        raise SourceError(
+            f"{path} is a file outside a mount: mount its folder, and ask of it there"
+        )
     store = open_store(os.path.realpath(path))
     try:
         _show_tree(path, open_view("chunks", store, PERMANENT_TTL_S), as_json)
@@ -117,7 +126,9 @@ def _show_tree(title: str, folder: _Folder, as_json: bool) -> None:
         return
     top: Tree | None = None
     branches: list[Tree] = []
+    empty = True
     for depth, facts in nodes(folder):
+        empty = empty and not facts.keys() & {"node_type", "error"}
         name = facts["path"].rpartition("/")[2] if depth else title
         line = f"{name}  {_in_one_line(facts)}".rstrip()
         del branches[depth:]
@@ -128,6 +139,8 @@ def _show_tree(title: str, folder: _Folder, as_json: bool) -> None:
         raise SourceError(f"{title} has nothing to tell of")
     # Wide, so that no line is cut: a terminal wraps it, and a pipe has no width.
     Console(width=4096, highlight=False, markup=False, emoji=False).print(top)
+    if empty:
+        print(f"zarrfuse: there is no Zarr array or group in {title}", file=sys.stderr)
 
 
 def _in_one_line(facts: Facts) -> str:

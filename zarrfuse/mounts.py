@@ -119,9 +119,11 @@ def check(source: str, mountpoint: str, *, nonempty: bool = False) -> None:
     except PermissionError:
         raise MountError(f"no permission to look into the mountpoint {mountpoint}") from None
     if names and not nonempty:
-        raise MountError(
-            f"the mountpoint {mountpoint} is not empty; -o nonempty would hide what is in it"
+        swapped = os.path.isdir(source) and not os.listdir(source)
+        hint = (
+            "did you mean it as the source?" if swapped else "-o nonempty would hide what is in it"
         )
+        raise MountError(f"the mountpoint {mountpoint} is not empty; {hint}")
     if os.geteuid() != 0 and not os.access(mountpoint, os.W_OK):
         raise MountError(f"no permission to mount on {mountpoint}: this user may not write it")
 
@@ -154,6 +156,7 @@ def unmount(mountpoint: str, *, lazy: bool = False) -> None:
         raise MountError(f"{mountpoint} could not be unmounted within a minute") from None
     if done.returncode:
         reason = done.stderr.strip().removeprefix("fusermount3: ") or "fusermount3 failed"
+        reason = reason.removeprefix(f"failed to unmount {mountpoint}: ")
         hint = "; --lazy detaches it now" if "busy" in reason and not lazy else ""
         raise MountError(f"{mountpoint} could not be unmounted: {reason}{hint}")
 

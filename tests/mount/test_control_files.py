@@ -12,6 +12,8 @@ import pytest
 from datasets import array, concat_parts, group, suffix_keys, write_keys
 from mounting import clear, wait_for, zarrfuse
 
+from zarrfuse import __version__
+
 Mounted = Callable[..., Path]
 Stored = Callable[..., Path]
 
@@ -64,6 +66,9 @@ def test_the_status_is_json_that_changes(stored: Stored, mounted: Mounted) -> No
     assert after["requests"] > before["requests"]
     assert after["bytes_read"] >= before["bytes_read"] + 8 or after["bytes_read"] > 0
     assert after["errors"] == before["errors"] == 0
+    assert (after["mountpoint"], after["view"]) == (str(point), "chunks")
+    assert after["version"] == __version__
+    os.kill(after["pid"], 0)
 
 
 def test_the_status_counts_errors_and_keeps_the_last(stored: Stored, mounted: Mounted) -> None:

@@ -83,6 +83,20 @@ class TestMount:
         said = refusal("mount", tmp_path / "nothing", point)
         assert f"the source {tmp_path}/nothing does not exist" in said
 
+    @pytest.mark.parametrize("source", ["s3://bucket/x.zarr", "user@host:/data"])
+    def test_a_source_on_another_machine(self, source: str, point: Path) -> None:
+        assert "zarrfuse mounts folders and zip files" in refusal("mount", source, point)
+
+    def test_source_and_mountpoint_swapped(self, source: Path, point: Path) -> None:
+        said = refusal("mount", point, source)
+        assert f"{source} is not empty; did you mean it as the source?" in said
+
+    @pytest.mark.parametrize(("nothing", "other"), [("SOURCE", 1), ("MOUNTPOINT", 0)])
+    def test_an_empty_argument(self, source: Path, nothing: str, other: int) -> None:
+        paths = [source, source]
+        paths[1 - other] = ""  # type: ignore[call-overload]
+        assert nothing in refusal("mount", *paths, code=2)
+
     def test_a_source_that_is_neither_folder_nor_zip(self, source: Path, point: Path) -> None:
         said = refusal("mount", source / "file", point)
         assert f"the source {source}/file is neither a folder nor a .zip or .ozx file" in said
