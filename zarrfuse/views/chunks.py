@@ -142,7 +142,7 @@ class ChunksFolder(Folder):
         `chunk_coords` and the stored `parts` if it is a chunk, and `error` if it cannot be read.
         """
         if name is None:
-            path, owner = self.path, self._node.get()
+            path, owner = self.path, self.loaded()
             entry = None
         else:
             path, owner = join(self.path, name), self._owner()
@@ -165,11 +165,15 @@ class ChunksFolder(Folder):
 
     # -- nodes -------------------------------------------------------------------------------
 
+    def loaded(self, *, wait: bool = True) -> Loaded | None:
+        """The node that this folder itself is, or None; `BlockingIOError` as for stores."""
+        return self._node.get(wait=wait)
+
     def _owner(self, *, wait: bool = True) -> Loaded | None:
         """The nearest node at or above this folder: what is in it belongs to that."""
         folder: ChunksFolder | None = self
         while folder is not None:
-            loaded = folder._node.get(wait=wait)
+            loaded = folder.loaded(wait=wait)
             if loaded is not None:
                 return loaded
             folder = folder._parent
