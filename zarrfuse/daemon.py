@@ -120,12 +120,14 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
     )
     _settle_process()
     _mount(operations, config)
+    mounted = mounts.mount_at(config.mountpoint)
     try:
         if config.tuning.eager:
             eager.install(busy=lambda: operations.busy)
-        trio.run(_run, operations, config, ready)
+        trio.run(_run, operations, config, mounted, ready)
     finally:
-        pyfuse3.close()
+        # It unmounts by the path, where by now there may be the mount of another daemon.
+        pyfuse3.close(unmount=mounts.mount_at(config.mountpoint) == mounted)
         store.close()
     log.info("%s is unmounted", config.mountpoint)
 
@@ -177,11 +179,16 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace(",", "\\,")
 
 
-async def _run(operations: ZarrOperations, config: MountConfig, ready: Callable[[], None]) -> None:
+async def _run(
+    operations: ZarrOperations,
+    config: MountConfig,
+    mounted: mounts.Mount | None,
+    ready: Callable[[], None],
+) -> None:
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_obey_signals, config.mountpoint)
-            nursery.start_soon(_tune_and_say_ready, config, ready)
+            nursery.start_soon(_obey_signals, config.mountpoint, mounted)
+            nursery.start_soon(_tune_and_say_ready, config, mounted, ready)
             await operations.serve(_MOST_REQUESTS)
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
@@ -191,11 +198,12 @@ async def _run(operations: ZarrOperations, config: MountConfig, ready: Callable[
         raise refusals.exceptions[0] from None
 
 
-async def _tune_and_say_ready(config: MountConfig, ready: Callable[[], None]) -> None:
+async def _tune_and_say_ready(
+    config: MountConfig, mounted: mounts.Mount | None, ready: Callable[[], None]
+) -> None:
     # The kernel takes its limits from our answer to INIT: what is set before that is lost.
     if await trio.to_thread.run_sync(mounts.answer_of, config.mountpoint) != 0:
         raise MountError(f"{config.mountpoint} is mounted but does not answer")
-    mounted = mounts.mount_at(config.mountpoint)
     if mounted is not None:
         tuning = config.tuning
         for refused in mounts.tune(mounted, tuning.readahead_kib, tuning.max_background):
@@ -203,11 +211,13 @@ async def _tune_and_say_ready(config: MountConfig, ready: Callable[[], None]) ->
     ready()
 
 
-async def _obey_signals(mountpoint: str) -> None:
+async def _obey_signals(mountpoint: str, mounted: mounts.Mount | None) -> None:
     """The first signal unmounts if nothing is in use, the second detaches, the third ends."""
 
-    def unmount(path: str, lazy: bool) -> None:
-        mounts.unmount(path, lazy=lazy)
+    def unmount(lazy: bool) -> None:
+        if mounts.mount_at(mountpoint) != mounted:  # detached before; there may be another by now
+            raise MountError(f"{mountpoint} is detached, and files are open")
+        mounts.unmount(mountpoint, lazy=lazy)
 
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # nohup: it is to stay
     obeyed = [number for number in _SIGNALS if number != signal.SIGHUP or not ignored]
@@ -220,9 +230,11 @@ async def _obey_signals(mountpoint: str) -> None:
                 pyfuse3.terminate()
                 return
             try:
-                await trio.to_thread.run_sync(unmount, mountpoint, count > 1)
+                await trio.to_thread.run_sync(unmount, count > 1)
             except MountError as error:
-                log.warning("%s; a second signal detaches it", error)
+                log.warning(
+                    "%s; a %s", error, ("second signal detaches it", "third ends it")[count - 1]
+                )
             except OSError as error:  # no descriptor or memory left for another process
                 log.warning("fusermount3 cannot be run: %s", error.strerror)
 

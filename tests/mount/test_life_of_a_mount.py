@@ -134,6 +134,26 @@ def test_a_third_signal_ends_it_although_a_file_is_open(source: Path, served: Se
     close_dead(file)
 
 
+def test_signals_leave_a_newer_mount_alone(
+    source: Path, served: Served, stored: Callable[..., Path]
+) -> None:
+    daemon = served(source)
+    point = daemon.mountpoint
+    file = os.open(point / "file", os.O_RDONLY)
+    zarrfuse("unmount", point, "--lazy")
+    zarrfuse("mount", source, point)
+    for count in range(3):
+        daemon.process.send_signal(signal.SIGTERM)
+        wait_for(
+            lambda count=count: (
+                daemon.text().count("unmounting") > count or daemon.process.poll() is not None
+            )
+        )
+    daemon.process.wait(20)
+    assert (point / "file").read_bytes() == b"content"
+    close_dead(file)
+
+
 def close_dead(file: int) -> None:
     """Close a file of a mount that nobody serves any more; closing says so, and closes."""
     with contextlib.suppress(OSError):
