@@ -9,33 +9,26 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import mounting
+from mounting import COMMAND, clear, wait_for
+
 from zarrfuse import mounts
 
-ZARRFUSE = (sys.executable, "-m", "zarrfuse")
-ANSWER_WITHIN_S = 30
 _IMPORTED_FROM = [str(folder) for folder in Path(__file__).resolve().parents[:3]]
 GIVEN_UP_S = 60
 
 
 @dataclass
-class Daemon:
-    """A mount in the foreground, its process, and its log."""
+class Daemon(mounting.Daemon):
+    """A mount in the foreground whose requests can be aborted, so that no test waits for them."""
 
-    mountpoint: Path
-    process: subprocess.Popen[bytes]
-    log: Path
     abort: str | None = field(default=None)
-
-    def text(self) -> str:
-        """What it logged until now."""
-        return self.log.read_text(errors="replace")
 
     def status(self) -> dict[str, Any]:
         """Its `status.json`."""
@@ -70,15 +63,9 @@ class Daemon:
             Path(self.abort).write_text("1")
 
 
-def clear(mountpoint: Path) -> None:
-    """Detach whatever is mounted there, without touching it."""
-    while mounts.mount_at(str(mountpoint)) is not None:
-        subprocess.run(["fusermount3", "-u", "-z", str(mountpoint)], check=True, timeout=60)
-
-
 @contextmanager
 def serving(
-    folder: Path, source: Path, *options: str, command: tuple[str, ...] = ZARRFUSE, name: str = "m"
+    folder: Path, source: Path, *options: str, command: tuple[str, ...] = COMMAND, name: str = "m"
 ) -> Iterator[Daemon]:
     """Mount `source` below `folder`; unmounted, ended and reaped at the end."""
     point = folder / name
@@ -120,14 +107,6 @@ def fake(**spec: Any) -> tuple[str, ...]:
     return (sys.executable, str(Path(__file__).with_name("serve_fake.py")), json.dumps(spec))
 
 
-def wait_for(condition: Callable[[], object], within_s: float = ANSWER_WITHIN_S) -> None:
-    """Wait until a condition holds; an `AssertionError` when it does not in time."""
-    end = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end, f"not within {within_s} s"
-        time.sleep(0.01)
-
-
 def errno_when(function: Callable[[], object]) -> int:
     """The errno that a system call fails with; 0 if it does not."""
     try:
@@ -135,11 +114,6 @@ def errno_when(function: Callable[[], object]) -> int:
     except OSError as error:
         return error.errno or 0
     return 0
-
-
-def drop_caches() -> None:
-    """Make the kernel forget names and inodes that are not in use."""
-    Path("/proc/sys/vm/drop_caches").write_text("2")
 
 
 def array(**members: Any) -> dict[str, Any]:

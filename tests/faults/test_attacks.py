@@ -16,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from daemons import Daemon, array, drop_caches, errno_when, fake, in_parts, serving, wait_for, write
+from daemons import Daemon, array, errno_when, fake, in_parts, serving, write
+from mounting import drop_caches, wait_for
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.local import LocalStore

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemons import Daemon, array, drop_caches, errno_when, in_parts, serving, wait_for, write
+from daemons import Daemon, array, errno_when, in_parts, serving, write
+from mounting import drop_caches, wait_for
 
 from zarrfuse.views.nodes import LARGEST_DOCUMENT
 

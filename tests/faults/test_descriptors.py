@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from daemons import Daemon, array, errno_when, in_parts, serving, wait_for, write
+from daemons import Daemon, array, errno_when, in_parts, serving, write
+from mounting import wait_for
 
 from zarrfuse import mounts
 

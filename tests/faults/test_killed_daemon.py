@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from daemons import ZARRFUSE, clear, errno_when, fake, serving, wait_for, write
+from daemons import errno_when, fake, serving, write
+from mounting import COMMAND, clear, wait_for
 
 from zarrfuse import mounts
 
@@ -58,7 +59,7 @@ def test_the_next_mount_clears_what_a_killed_daemon_left(tmp_path: Path, source:
         assert mounts.mount_at(str(daemon.mountpoint)) is not None
         try:
             done = subprocess.run(
-                [*ZARRFUSE, "mount", source, daemon.mountpoint],
+                [*COMMAND, "mount", source, daemon.mountpoint],
                 capture_output=True,
                 text=True,
                 timeout=30,
@@ -79,7 +80,7 @@ def test_unmount_clears_what_a_killed_daemon_left(tmp_path: Path, source: Path) 
         os.kill(daemon.process.pid, signal.SIGKILL)
         daemon.process.wait(10)
         done = subprocess.run(
-            [*ZARRFUSE, "unmount", daemon.mountpoint],
+            [*COMMAND, "unmount", daemon.mountpoint],
             capture_output=True,
             text=True,
             timeout=30,
@@ -99,7 +100,7 @@ def test_a_daemon_whose_mount_is_detached_by_others_ends(tmp_path: Path, source:
 def test_a_daemon_whose_connection_is_aborted_ends(tmp_path: Path, source: Path) -> None:
     with serving(tmp_path, source) as daemon:
         if daemon.abort is None:
-            pytest.skip("only root may abort a connection")
+            pytest.skip("connections can be aborted by root alone, where fusectl can be mounted")
         Path(daemon.abort).write_text("1")
         daemon.process.wait(20)
         assert "Traceback" not in daemon.text()

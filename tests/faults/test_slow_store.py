@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from daemons import Daemon, errno_when, fake, serving, wait_for, write
+from daemons import Daemon, errno_when, fake, serving, write
+from mounting import wait_for
 
 from zarrfuse import mounts
 
