@@ -16,7 +16,7 @@ from benchmarks.table import Table, machine
 
 _NAMES = (
     *("sequential", "merged", "random-1", "random-4", "open-1", "open-4", "list"),
-    *("mount-few", "mount-many", "memory"),
+    *("mount-few", "mount-many", "info", "info-mount", "nodes", "memory"),
 )
 
 
@@ -74,7 +74,7 @@ def _measured(folder: Path, options: argparse.Namespace) -> str:
         for measurement in chosen:
             _say(f"round {number + 1} of {options.rounds}: {measurement.title}")
             for system in _in_turn(systems, number):
-                if isinstance(system, FuseMount) or not measurement.with_mounting:
+                if system.name in measurement.systems:
                     seconds = measurement.seconds(system)
                     figures[measurement.name].setdefault(system.name, []).append(seconds)
     memory: dict[str, int] = {}

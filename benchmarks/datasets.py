@@ -14,6 +14,7 @@ from typing import Any
 PAGE = 4096
 _BLOCK = 1 << 20
 _HEADER_BYTES = 64
+ARRAYS_OF_A_GROUP = 9
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,15 @@ class Sizes:
     small_files: int = 20_000
     listed_files: int = 100_000
     random_reads: int = 40_000
+    groups: int = 1_000
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the hierarchy: a group of groups of `ARRAYS_OF_A_GROUP` arrays each."""
+        return 1 + self.groups * (1 + ARRAYS_OF_A_GROUP)
 
 
-QUICK = Sizes(64 << 20, 2_000, 10_000, 8_000)
+QUICK = Sizes(64 << 20, 2_000, 10_000, 8_000, 100)
 """Shows that everything runs; too little to compare figures by."""
 
 
@@ -45,6 +52,7 @@ class Datasets:
     merged = "parts/c/0"
     small = "small/c"
     listed = "listed/c"
+    hierarchy = "hierarchy"
 
     @property
     def ten(self) -> Path:
@@ -73,6 +81,7 @@ def write_datasets(folder: Path, sizes: Sizes) -> Datasets:
     _write_small_chunks(root / "small", sizes.small_files, PAGE)
     _write_small_chunks(root / "listed", sizes.listed_files, 64)
     _write_small_chunks(root / "ten", 10, 64)
+    _write_hierarchy(root / datasets.hierarchy, sizes.groups)
     names = sorted(os.listdir(root / datasets.small), key=int)
     datasets.names_file.write_text("".join(f"{name}\n" for name in names))
     os.sync()
@@ -127,21 +136,37 @@ def _write_parts(datasets: Datasets) -> None:
     nbytes = datasets.sizes.large_bytes
     piece = nbytes // 16
     index = b"".join(struct.pack("<QQ", _HEADER_BYTES + i * piece, piece) for i in range(16))
-    transformer = {
+    transformers = [_three_parts(len(index))]
+    _write_metadata(datasets.root / "parts", nbytes, nbytes, transformers)
+    header, main, tail = (datasets.root / part for part in datasets.parts)
+    header.write_bytes(b"header of a chunk\n".ljust(_HEADER_BYTES, b"\0"))
+    main.hardlink_to(datasets.root / datasets.large)
+    tail.write_bytes(index)
+
+
+def _three_parts(index_bytes: int) -> dict[str, Any]:
+    return {
         "name": "concat-parts",
         "configuration": {
             "parts": [
                 {"key_suffix": ".header", "size": _HEADER_BYTES},
                 {"key_suffix": ""},
-                {"key_suffix": ".index", "size": len(index)},
+                {"key_suffix": ".index", "size": index_bytes},
             ]
         },
     }
-    _write_metadata(datasets.root / "parts", nbytes, nbytes, [transformer])
-    header, main, tail = (datasets.root / part for part in datasets.parts)
-    header.write_bytes(b"header of a chunk\n".ljust(_HEADER_BYTES, b"\0"))
-    main.hardlink_to(datasets.root / datasets.large)
-    tail.write_bytes(index)
+
+
+def _write_hierarchy(root: Path, groups: int) -> None:
+    """Many nodes and no chunks: arrays of parts, in groups, in one group."""
+    document = json.dumps({"zarr_format": 3, "node_type": "group"}, indent=2)
+    transformers = [_three_parts(16 * 16)]
+    for number in range(groups):
+        group = root / f"g{number}"
+        for member in range(ARRAYS_OF_A_GROUP):
+            _write_metadata(group / f"a{member}", 1 << 30, 1 << 20, transformers)
+        (group / "zarr.json").write_text(document)
+    (root / "zarr.json").write_text(document)
 
 
 def _write_small_chunks(array: Path, count: int, chunk_bytes: int) -> None:

@@ -8,9 +8,10 @@ lose them within a minute). The raw folder is therefore read from memory, and is
 mount could reach. Only the peak of memory is of one mount on which everything has been done, one
 after the other.
 
-Readers are other processes: `reader.c` for bytes, `/bin/ls` for names. Starting them is not in the
-figures for bytes. Files are read with the kernel's usual read-ahead, except at random, where the
-reader says so (`POSIX_FADV_RANDOM`) and reads no page twice.
+Readers are other processes: `reader.c` for bytes, `/bin/ls` for names, `zarrfuse info` for nodes, and
+for nodes also this one. Starting them is not in the figures for bytes. Files are read with the
+kernel's usual read-ahead, except at random, where the reader says so (`POSIX_FADV_RANDOM`) and reads
+no page twice.
 """
 
 import os
@@ -22,7 +23,18 @@ from pathlib import Path
 from typing import Literal
 
 from benchmarks.datasets import PAGE, Datasets
-from benchmarks.systems import Failed, FuseMount, System, run
+from benchmarks.systems import (
+    Failed,
+    FuseMount,
+    System,
+    command_environment,
+    run,
+    zarrfuse_command,
+)
+from zarrfuse.config import PERMANENT_TTL_S
+from zarrfuse.stores.opening import open_store
+from zarrfuse.views.opening import open_view
+from zarrfuse.views.walk import walk
 
 Unit = Literal["MB/s", "/s", "s"]
 
@@ -32,8 +44,8 @@ class Measurement:
     """One thing to do on a mount of `source`.
 
     `work` is done in the seconds that are measured: bytes (`unit` "MB/s") or things ("/s"); seconds
-    themselves are told where `unit` is "s". `with_mounting`: the mount command is part of it, so
-    that there is nothing to measure on a folder that is not mounted.
+    themselves are told where `unit` is "s". `systems`: the names of those on which there is something
+    to measure. `with_mounting`: the mount command is part of it.
     """
 
     name: str
@@ -43,6 +55,7 @@ class Measurement:
     source: Path
     on: Callable[[Path, bool], float]
     """Seconds on a mounted folder; whether it merges parts."""
+    systems: tuple[str, ...] = ("raw", "bindfs", "zarrfuse")
     with_mounting: bool = False
 
     def seconds(self, system: System) -> float:
@@ -59,6 +72,7 @@ class Measurements:
 
     def __init__(self, datasets: Datasets, folder: Path) -> None:
         self._datasets = datasets
+        self._environment = command_environment(folder)
         self._reader = str(folder / "reader")
         source = Path(__file__).with_name("reader.c")
         run(["gcc", "-O2", "-Wall", "-pthread", "-o", self._reader, str(source)])
@@ -70,6 +84,7 @@ class Measurements:
         root = data.root
         large = f"{sizes.large_bytes >> 20:,} MiB"
         listed = f"{sizes.listed_files:,}"
+        of_nodes = f"of {sizes.nodes:,}"
         return [
             Measurement(
                 "sequential",
@@ -118,11 +133,25 @@ class Measurements:
                     1,
                     source,
                     _first_listing,
+                    systems=("bindfs", "zarrfuse"),
                     with_mounting=True,
                 )
                 for name, source, count in (
                     ("mount-few", data.ten, "ten"),
                     ("mount-many", data.many, listed),
+                )
+            ),
+            *(
+                Measurement(name, title, "/s", sizes.nodes, root, on, systems=(system,))
+                for name, title, on, system in (
+                    ("info", f"`zarrfuse info` {of_nodes} nodes", self._info, "raw"),
+                    (
+                        "info-mount",
+                        f"`zarrfuse info` {of_nodes} mounted nodes",
+                        self._info,
+                        "zarrfuse",
+                    ),
+                    ("nodes", f"facts {of_nodes} nodes, in one process", self._facts, "raw"),
                 )
             ),
         ]
@@ -131,7 +160,7 @@ class Measurements:
         """What the daemon has at most in memory when everything is done on one mount."""
         with system.mounted(self._datasets.root) as folder:
             for measurement in self.all:
-                if not measurement.with_mounting:
+                if system.name in measurement.systems and not measurement.with_mounting:
                     measurement.on(folder, system.merges)
             return system.peak_memory_bytes()
 
@@ -170,6 +199,29 @@ class Measurements:
         begun = time.perf_counter()
         _list("-l", folder / self._datasets.listed)
         return time.perf_counter() - begun
+
+    def _info(self, folder: Path, _merges: bool) -> float:
+        """The whole command, as it is waited for."""
+        path = folder / self._datasets.hierarchy
+        begun = time.perf_counter()
+        lines = run(zarrfuse_command("info", str(path)), self._environment).count("\n")
+        seconds = time.perf_counter() - begun
+        self._check_nodes(lines)
+        return seconds
+
+    def _facts(self, folder: Path, _merges: bool) -> float:
+        """What `info` is made of, without the start of a process and without printing."""
+        store = open_store(str(folder / self._datasets.hierarchy))
+        begun = time.perf_counter()
+        count = sum(1 for _ in walk(open_view("chunks", store, PERMANENT_TTL_S)))
+        seconds = time.perf_counter() - begun
+        store.close()
+        self._check_nodes(count)
+        return seconds
+
+    def _check_nodes(self, count: int) -> None:
+        if count != self._datasets.sizes.nodes:
+            raise Failed(f"info tells of {count} nodes of {self._datasets.sizes.nodes}")
 
 
 def _threads(count: int) -> str:

@@ -143,13 +143,23 @@ def bindfs(folder: Path) -> FuseMount:
 
 
 def zarrfuse(folder: Path) -> FuseMount:
-    """zarrfuse as it comes. Its byte code is kept, as that of an installed package is."""
-    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    env["PYTHONPYCACHEPREFIX"] = str(folder / "pycache")
+    """zarrfuse as it comes."""
     return FuseMount(
         "zarrfuse",
         folder / "zarrfuse",
-        lambda source, target: [sys.executable, "-m", "zarrfuse", "mount", source, target],
+        lambda source, target: zarrfuse_command("mount", source, target),
         merges=True,
-        env=env,
+        env=command_environment(folder),
     )
+
+
+def zarrfuse_command(*arguments: str) -> list[str]:
+    """The `zarrfuse` command of this installation."""
+    return [sys.executable, "-m", "zarrfuse", *arguments]
+
+
+def command_environment(folder: Path) -> dict[str, str]:
+    """What the command is run with: its byte code is kept, as that of an installed package is."""
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    env["PYTHONPYCACHEPREFIX"] = str(folder / "pycache")
+    return env

@@ -7,6 +7,8 @@ The map of the house, top to bottom; imports point down only:
 * `fuse` - kernel requests in, replies and errno out; `inodes` - numbers for names; `handles` - what
   is open; `replies` - what the kernel is told of names; `threads` - store calls with a time-out;
   `eager` - waits for requests without parking in trio.
+* `plugin` - what zarr-python finds of zarrfuse: `suffix` and `packbits` (whose bits `packbits` packs);
+  `plain_store` - a store of zarr-python without a mount; `keys` - the files of a view by their keys.
 * `views` - what a store looks like as a tree of files.
 * `files` - what one file is made of.
 * `stores` - where bytes live.
@@ -16,4 +18,24 @@ The map of the house, top to bottom; imports point down only:
 `docs/design.md` tells the way of a read through it.
 """
 
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from zarrfuse.plain_store import PlainStore
+
 __version__ = "0.1.0"
+
+
+def open_store(source: str | os.PathLike[str], *, read_only: bool = True) -> "PlainStore":
+    """The data in `source`, a folder or a zip file, as a store for zarr-python, xarray or dask.
+
+    It serves what `zarrfuse mount --view plain` shows, without a mount; `docs/python.md` tells how
+    to use it. Raises `OSError` if there is no such source, and `NotImplementedError` for
+    `read_only=False`.
+    """
+    from zarrfuse.plain_store import PlainStore  # noqa: PLC0415  # zarr-python takes 0.3 s
+
+    store = PlainStore(source, read_only=read_only)
+    store.ensure_open()
+    return store

@@ -166,6 +166,20 @@ def info(
 
 
 @app.command()
+def check(
+    source: Annotated[str, typer.Argument(help="A folder, or a .zip or .ozx file.")],
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read every chunk: verify checksums and shard indexes.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what is wrong with SOURCE; exits with 0 if nothing, 1 if something, 2 if unreadable."""
+    from zarrfuse.check.run import run  # noqa: PLC0415
+
+    raise typer.Exit(run(source, deep=deep, as_json=as_json))
+
+
+@app.command()
 def demo(
     folder: Annotated[str, typer.Argument(help="Where to write it.")] = "zarrfuse-demo",
 ) -> None:

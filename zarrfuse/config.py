@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-VIEWS = ("chunks", "raw")
+VIEWS = ("chunks", "plain", "raw", "all")
 """Names of the views that can be mounted; the first is the default."""
 
 FOLDER_TTL_S = 1.0  # somebody may still be writing the folder

@@ -7,61 +7,76 @@ mount through the mount's own control files, so that it tells what the mount thi
 import json
 import os
 import sys
-from collections.abc import Iterator
-from typing import Any, Protocol
-
-from rich.console import Console
-from rich.tree import Tree
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from zarrfuse import mounts
 from zarrfuse.config import PERMANENT_TTL_S
-from zarrfuse.errors import NotFound, SourceError, ZarrfuseError
+from zarrfuse.errors import NotFound, SourceError
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.stores.opening import ZIP_ENDINGS, open_store
 from zarrfuse.views.base import Facts, join
-from zarrfuse.views.control import CONTROL_NAME
+from zarrfuse.views.control import CONTROL_NAME, NODES_NAME
 from zarrfuse.views.nodes import DOCUMENTS
 from zarrfuse.views.opening import open_view
+from zarrfuse.views.walk import Walkable, walk
 
-
-class _Folder(Protocol):
-    path: str
-
-    def list(self) -> dict[str, Entry]: ...
-    def child(self, name: str) -> "_Folder": ...
-    def facts(self, name: str | None) -> Facts: ...
+_GUIDES = ("    ", "│   ", "├── ", "└── ")
+_ASCII_GUIDES = ("    ", "|   ", "+-- ", "`-- ")
 
 
 class _MountedFolder:
-    """A folder of a mount, told of by the mount's control files."""
+    """A folder of a mount, told of by the mount's control files; `told`: of many, by their path."""
 
-    def __init__(self, mountpoint: str, path: str) -> None:
+    def __init__(self, mountpoint: str, path: str, told: Mapping[str, Any] | None = None) -> None:
         self._mountpoint = mountpoint
+        self._told = told
         self.path = path
 
     def list(self) -> dict[str, Entry]:
         """Its sub-folders; files are not needed here."""
-        with os.scandir(os.path.join(self._mountpoint, self.path)) as names:
-            folders = [found.name for found in names if found.is_dir(follow_symlinks=False)]
+        told = self._nodes().get(self.path)
+        folders = self._listed() if told is None else told["folders"]
         return {name: Entry(name, Kind.FOLDER, 0, 0) for name in folders}
 
     def child(self, name: str) -> "_MountedFolder":
         """The folder of that name."""
-        return _MountedFolder(self._mountpoint, join(self.path, name))
+        path, told = join(self.path, name), self._nodes()
+        return _MountedFolder(self._mountpoint, path, told if path in told else None)
 
     def facts(self, name: str | None) -> Facts:
         """What the mount tells of a file, or of the node of the folder."""
+        if name is None:
+            told = self._nodes().get(self.path)
+            if told is not None:
+                return told["facts"]  # type: ignore[no-any-return]
         for document in DOCUMENTS if name is None else (name,):
-            file = os.path.join(self._mountpoint, CONTROL_NAME, "info", self.path, document)
             try:
-                with open(file, encoding="utf-8") as told:
-                    return json.load(told)  # type: ignore[no-any-return]
+                return self._read(document)
             except FileNotFoundError:
                 continue
         if name is not None:
             raise NotFound(f"there is no {join(self.path, name)} in {self._mountpoint}")
         return {"path": self.path}
+
+    def _nodes(self) -> Mapping[str, Any]:
+        """Of this folder and those below; nothing where the daemon is too old, or fails."""
+        if self._told is None:
+            try:
+                self._told = self._read(NODES_NAME)
+            except OSError:
+                self._told = {}
+        return self._told
+
+    def _read(self, name: str) -> Facts:
+        file = os.path.join(self._mountpoint, CONTROL_NAME, "info", self.path, name)
+        with open(file, encoding="utf-8") as told:
+            return json.load(told)  # type: ignore[no-any-return]
+
+    def _listed(self) -> Iterable[str]:
+        with os.scandir(os.path.join(self._mountpoint, self.path)) as names:
+            return [found.name for found in names if found.is_dir(follow_symlinks=False)]
 
 
 def show(path: str, *, as_json: bool) -> None:
@@ -95,60 +110,47 @@ def show(path: str, *, as_json: bool) -> None:
         store.close()
 
 
-def nodes(folder: _Folder) -> Iterator[tuple[int, Facts]]:
-    """Every folder at and below `folder` with its depth and facts, parents first.
-
-    Below an array nothing is looked for: what is there are its chunks. A folder below that cannot
-    be looked into is told of with its `error`, and the rest goes on.
-    """
-    todo = [(0, folder)]
-    while todo:
-        depth, folder = todo.pop()
-        facts: Facts = {"path": folder.path}
-        below: list[tuple[int, _Folder]] = []
-        try:
-            facts = folder.facts(None)
-            if facts.get("node_type") != "array":
-                names = sorted(e.name for e in folder.list().values() if e.kind is Kind.FOLDER)
-                below = [(depth + 1, folder.child(name)) for name in names]
-        except (ZarrfuseError, OSError) as error:
-            if not depth:
-                raise
-            facts = {"error": str(error), **facts}
-        yield depth, facts
-        todo.extend(reversed(below))
-
-
-def _show_tree(title: str, folder: _Folder, as_json: bool) -> None:
+def _show_tree(title: str, folder: Walkable, as_json: bool) -> None:
     if as_json:
-        found = [facts for _, facts in nodes(folder)]
-        print(json.dumps({"source": title, "nodes": found}, indent=2))
+        facts_of_all = [found.facts for found in walk(folder)]
+        print(json.dumps({"source": title, "nodes": facts_of_all}, indent=2))
         return
-    top: Tree | None = None
-    branches: list[Tree] = []
+    guides = _GUIDES if (sys.stdout.encoding or "").lower().startswith("utf") else _ASCII_GUIDES
     empty = True
-    for depth, facts in nodes(folder):
+    for found in walk(folder):
+        place, facts = found.place, found.facts
         empty = empty and not facts.keys() & {"node_type", "error"}
-        name = facts["path"].rpartition("/")[2] if depth else title
-        line = f"{name}  {_in_one_line(facts)}".rstrip()
-        del branches[depth:]
-        branch = branches[-1].add(line, highlight=False) if branches else Tree(line)
-        top = top or branch
-        branches.append(branch)
-    if top is None:
-        raise SourceError(f"{title} has nothing to tell of")
-    # Wide, so that no line is cut: a terminal wraps it, and a pipe has no width.
-    Console(width=4096, highlight=False, markup=False, emoji=False).print(top)
+        name = facts["path"].rpartition("/")[2] if place else title
+        print(_guide(place, guides) + _printable(f"{name}  {_in_one_line(facts)}".rstrip()))
     if empty:
         print(f"zarrfuse: there is no Zarr array or group in {title}", file=sys.stderr)
+
+
+def _guide(place: tuple[bool, ...], guides: tuple[str, str, str, str]) -> str:
+    """What stands before a line of the tree."""
+    space, line, fork, end = guides
+    above = "".join(space if last else line for last in place[:-1])
+    return above + (end if place[-1] else fork) if place else ""
+
+
+def _printable(line: str) -> str:
+    """A line that stays one, whatever a name holds, and that does nothing to a terminal."""
+    if line.isprintable():
+        return line
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in line
+    )
 
 
 def _in_one_line(facts: Facts) -> str:
     if "error" in facts:
         return f"not loaded: {facts['error']}"
+    last = [f"{fact} {json.dumps(facts[fact])}" for fact in facts.get("told_by", ())]
+    if "kept_as_v2" in facts:
+        last.append(f"kept as Zarr v2: {facts['kept_as_v2']}")
     if facts.get("node_type") != "array":
         kind: str = facts.get("node_type", "")
-        return f"{kind} (Zarr v{facts['zarr_format']})" if kind else ""
+        return ", ".join([f"{kind} (Zarr v{facts['zarr_format']})", *last]) if kind else ""
     words = [
         f"array (Zarr v{facts['zarr_format']})",
         f"shape {_times(facts['shape'])}",
@@ -160,7 +162,7 @@ def _in_one_line(facts: Facts) -> str:
         words.append("parts " + " + ".join(_part(part) for part in facts["parts"][:8]))
         if len(facts["parts"]) > 8:
             words[-1] += f" + {len(facts['parts']) - 8} more"
-    return ", ".join(words)
+    return ", ".join(words + last)
 
 
 def _times(lengths: list[int]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from desktop import Desktop
+from stored_arrays import StoredArrays, write_arrays
 
 from zarrfuse.dataset import CHUNK, demo_image
 
@@ -39,3 +40,9 @@ def pixels() -> Callable[[int, int], np.ndarray]:
         return image[row * CHUNK : (row + 1) * CHUNK, column * CHUNK : (column + 1) * CHUNK]
 
     return of_chunk
+
+
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredArrays:
+    """What other people's Zarr readers are asked to read; not to be written."""
+    return write_arrays(tmp_path_factory.mktemp("stored"))

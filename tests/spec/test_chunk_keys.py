@@ -235,9 +235,9 @@ def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         ]
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
-    chunk_keys._entry_points.cache_clear()
+    chunk_keys.ENCODINGS.forget()
     yield asked
-    chunk_keys._entry_points.cache_clear()
+    chunk_keys.ENCODINGS.forget()
 
 
 def test_an_encoding_from_an_entry_point_is_found(plug_ins: list[str]) -> None:

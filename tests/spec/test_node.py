@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec import extensions
 from zarrfuse.spec.chunk_keys import DefaultEncoding, V2Encoding
 from zarrfuse.spec.concat_parts import Part
 from zarrfuse.spec.names import Extension
@@ -24,7 +23,6 @@ from zarrfuse.spec.node import (
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
 
 VECTORS = json.loads((Path(__file__).parent / "conformance" / "nodes.json").read_text())["cases"]
-NEEDS_BUILT_IN = ("example.offset", "example.skip_empty_chunks")
 
 ARRAY: dict[str, Any] = {
     "zarr_format": 3,
@@ -72,22 +70,7 @@ def refusal(document: bytes) -> NodeError:
 # -- conformance
 
 
-def conformance_cases() -> list[Any]:
-    reason = "built-in ZEP 10 extensions are not there yet"
-    needs_built_in = pytest.mark.xfail(strict=True, reason=reason)
-    return [
-        pytest.param(case, id=str(index), marks=needs_built_in if needs(case) else ())
-        for index, case in enumerate(VECTORS)
-    ]
-
-
-def needs(case: dict[str, Any]) -> bool:
-    """Whether loading the document takes an extension that is not known yet."""
-    listed = case["load"] and case["doc"].get("extensions", [])
-    return any(name in json.dumps(listed) for name in NEEDS_BUILT_IN)
-
-
-@pytest.mark.parametrize("case", conformance_cases())
+@pytest.mark.parametrize("case", VECTORS)
 def test_a_document_is_loaded_or_refused_as_the_specification_says(case: dict[str, Any]) -> None:
     document = json.dumps(case["doc"]).encode()
     if case["load"]:
@@ -255,20 +238,6 @@ def test_large_members_that_are_not_needed_are_not_built() -> None:
     )
     node = parse_v3(document.encode())
     assert len(bytes(node.raw_attributes)) == 2
-
-
-def test_a_known_extension_is_checked_with_the_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(extension: Extension, shape: tuple[int, ...] | None) -> None:
-        if shape is None or len(extension.configuration["of"]) != len(shape):
-            raise MetadataError("configuration: of: does not go with the shape")
-
-    monkeypatch.setitem(extensions.KNOWN, "x.known", check)
-    assert array(extensions=[{"name": "x.known", "configuration": {"of": [1, 2]}}]).ignored == ()
-    wrong = {"name": "x.known", "configuration": {"of": [1]}}
-    error = refusal(json.dumps(ARRAY | {"extensions": [wrong]}).encode())
-    assert str(error) == (
-        "zarr.json: extensions[0]: x.known: configuration: of: does not go with the shape"
-    )
 
 
 # -- what is refused

@@ -359,6 +359,17 @@ def test_a_folder_in_the_place_of_a_part_is_a_missing_part(every: Viewer) -> Non
     reader.close()
 
 
+def test_a_folder_in_the_place_of_a_nested_part_makes_no_chunk(every: Viewer) -> None:
+    stored = {
+        "zarr.json": array([4], transformers=[concat_parts("", ".d/i")]),
+        "c/0.d/i/file": b"",
+    }
+    folder = every(stored).child("c")
+    assert set(folder.list()) == {"0.d"}
+    with pytest.raises(NotFound):
+        folder.lookup("0")
+
+
 def test_a_chunk_is_whole_again_once_its_part_is_there(view: Viewer, tmp_path: Path) -> None:
     root = view({"zarr.json": array([4], transformers=SIZED), "c/0.head": b"11", "c/0": b"2"})
     with pytest.raises(Corrupt):

@@ -1,8 +1,11 @@
 """What Zarr metadata means, as values and pure functions.
 
 `members` takes values out of JSON or refuses them, `names` says how an extension is named and
-written down, `chunk_keys` which key a chunk has, `concat_parts` which keys a chunk in parts is
-stored under, `extensions` what the `extensions` of a node demand, and `node` what a `zarr.json`,
+written down, `registry` which class that name stands for, and `context` what a name means where a
+document has a `@context`. `chunk_keys` says which key a chunk has, `concat_parts` and `transformers`
+which keys a chunk in parts is stored under. `extensions` is what a generic extension can do, `zep10`
+are those built in, `active` says which act on a node, and `references` which do because the node
+refers to another; `paths` has the rules for that. `node` and `node_v2` say what a `zarr.json`,
 `.zarray` or `.zgroup` says as a whole.
 
 Nothing here reads or writes, waits, or knows numpy: bytes and JSON values come in, values and

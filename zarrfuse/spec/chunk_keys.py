@@ -1,7 +1,7 @@
 """Which key a chunk has: the chunk key encodings and the registry that finds them by name.
 
-Owns `default`, `v2` and `suffix`, the entry-point group through which others are added, and the
-rules that any stored key follows. Used by `node` to read metadata and by the views to go from chunk
+Owns `default`, `v2` and `suffix`, the registry through which others are added, and the rules that
+any stored key follows. Used by `node` to read metadata and by the views to go from chunk
 to key and back, once per file of folders with 100,000 of them. It must not know grids, parts or
 stores.
 """
@@ -10,14 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.members import refuse_unknown, shown, take_string
 from zarrfuse.spec.names import parse_extension
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from zarrfuse.spec.registry import PlugInError, Registry, foreign
 
 ENTRY_POINTS = "zarrfuse.chunk_key_encodings"
 """The entry-point group: the name of an encoding, and the class that implements it."""
@@ -34,7 +32,8 @@ _NUMBER = "(?:0|[1-9][0-9]{0,639})"
 class ChunkKeyEncoding(Protocol):
     """A chunk key encoding (Zarr v3 core specification, Chunk key encoding).
 
-    Keys are relative to the array. Implementations are immutable and may be used by any thread.
+    Keys are relative to the array. Implementations are immutable and may be used by any thread. One
+    may have `aliases`, a tuple of other names that mean the same.
     """
 
     name: ClassVar[str]
@@ -241,20 +240,9 @@ def sample_keys(encoding: ChunkKeyEncoding, ndim: int) -> tuple[str, ...]:
     return tuple(keys)
 
 
-# Looked at before the entry points: an import of `importlib.metadata` takes longer than everything
-# else here, and these also work where the package is not installed. Nobody can replace them.
-_BUILT_IN: dict[str, type[ChunkKeyEncoding]] = {
-    "default": DefaultEncoding,
-    "v2": V2Encoding,
-    "suffix": SuffixEncoding,
-}
-
-
-@cache
-def _entry_points() -> "Mapping[str, EntryPoint]":
-    from importlib.metadata import entry_points  # noqa: PLC0415
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+_BUILT_IN: tuple[type[ChunkKeyEncoding], ...] = (DefaultEncoding, V2Encoding, SuffixEncoding)
+ENCODINGS: Registry[ChunkKeyEncoding] = Registry(ENTRY_POINTS, _BUILT_IN)
+"""The chunk key encodings that are understood here."""
 
 
 def parse_chunk_key_encoding(value: object, member: str = "chunk_key_encoding") -> ChunkKeyEncoding:
@@ -270,22 +258,18 @@ def parse_chunk_key_encoding(value: object, member: str = "chunk_key_encoding") 
     if not extension.must_understand:
         raise MetadataError(f"{member}: must_understand: cannot be false here")
     name = extension.name
-    if name in _BUILT_IN:
-        try:
-            return _BUILT_IN[name].from_configuration(extension.configuration)
-        except MetadataError as error:
-            raise MetadataError(f"{member}: configuration: {error}") from error
-    if name not in _entry_points():
-        raise MetadataError(f"{member}: name: {shown(name)} is not known here")
     try:
-        found: type[ChunkKeyEncoding] = _entry_points()[name].load()
-        return found.from_configuration(extension.configuration)
+        found = ENCODINGS.find(name)
+    except MetadataError as error:
+        raise MetadataError(f"{member}: name: {error}") from error
+    if found is None:
+        raise MetadataError(f"{member}: name: {ENCODINGS.unknown(name)}")
+    try:
+        return foreign(name, lambda: found.from_configuration(extension.configuration))
+    except PlugInError as error:
+        raise MetadataError(f"{member}: name: {error}") from error
     except MetadataError as error:
         raise MetadataError(f"{member}: configuration: {error}") from error
-    except Exception as error:  # somebody else's code, and metadata must not end the mount
-        raise MetadataError(
-            f"{member}: name: {shown(name)} is installed but fails: {type(error).__name__}: {error}"
-        ) from error
 
 
 def _nesting(value: object) -> int:

@@ -83,6 +83,7 @@ class ConcatParts:
     """
 
     name: ClassVar[str] = "concat-parts"
+    aliases: ClassVar[tuple[str, ...]] = ()
     parts: tuple[Part, ...]
 
     @classmethod

@@ -1,50 +1,77 @@
-"""What the `extensions` of a node demand (ZEP 10).
+"""What an entry in the `extensions` of a node can do: the base class of all generic extensions.
 
-Owns which generic extensions are known and the decision whether a node that lists others may be
-loaded. Used by `node` alone. It must not know documents beyond this one member.
+Owns the interface between a generic extension (ZEP 10) and everything that asks one. Third parties
+derive from it, in packages of their own, and name the class in the entry-point group
+`zarrfuse.extensions`; `docs/extensions.md` has a complete one. `zep10` has those that are built in.
+It must not know which extensions exist, or where a node lies in a store.
 """
 
-from collections.abc import Callable
-from typing import TypeAlias
+from __future__ import annotations
 
-from zarrfuse.errors import MetadataError
-from zarrfuse.spec.members import take_array
-from zarrfuse.spec.names import Extension, parse_extension
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-Check: TypeAlias = Callable[[Extension, tuple[int, ...] | None], None]
-"""Given an extension and the shape of the array that lists it (None for a group), raises
-`MetadataError` when the configuration is wrong."""
+from zarrfuse.spec.members import refuse_unknown
 
-KNOWN: dict[str, Check] = {}
-"""The generic extensions that are understood here, by name."""
+if TYPE_CHECKING:
+    from zarrfuse.spec.node import Node, NodeType
 
 
-def judge_extensions(
-    value: object, shape: tuple[int, ...] | None, member: str = "extensions"
-) -> tuple[tuple[Extension, ...], tuple[str, ...]]:
-    """(the extensions in order, the names of those that are ignored).
+class GenericExtension:
+    """An extension that may stand anywhere, takes no configuration and does nothing.
 
-    `shape` is that of the array, None for a group. Raises `MetadataError` if `value` is not an
-    array of one or more extensions, or one of them must be understood and is not known (ZEP 10,
-    Proposal and Processing).
+    Override what is needed. Instances are immutable, and asked from any thread. Whatever a method
+    raises is caught: the mount lives, and says which extension it was.
+
+    Where a method takes `array`, that is the path of the node it is about, relative to the node at
+    which the configuration stands: `""` for that itself, `a/1` for one below, `../b` for one beside
+    that refers to it.
     """
-    values = take_array(value, member)
-    if not values:
-        raise MetadataError(f"{member}: must list one or more extensions, or be left out")
-    extensions = []
-    ignored = []
-    for index, item in enumerate(values):
-        extension = parse_extension(item, f"{member}[{index}]")
-        extensions.append(extension)
-        if extension.name in KNOWN:
-            try:
-                KNOWN[extension.name](extension, shape)
-            except MetadataError as error:
-                raise MetadataError(f"{member}[{index}]: {extension.name}: {error}") from error
-        elif extension.must_understand:
-            raise MetadataError(
-                f"{member}[{index}]: {extension.name} must be understood and is not known here"
-            )
-        else:
-            ignored.append(extension.name)
-    return tuple(extensions), tuple(ignored)
+
+    name: ClassVar[str]
+    """The name, raw or URI-based (ZEP 9); also the name of the entry point."""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Other names that mean the same: earlier ones, or later ones."""
+    node_types: ClassVar[frozenset[NodeType]] = frozenset({"array", "group"})
+    """Where the configuration may stand."""
+    inherited: ClassVar[bool] = False
+    """Whether it also acts on nodes below, and on nodes that refer to this one as a whole."""
+    by_reference: ClassVar[bool] = True
+    """Whether the configuration `{"reference": "../.."}` means: what stands at that node."""
+
+    @classmethod
+    def from_configuration(
+        cls, configuration: Mapping[str, Any], shape: tuple[int, ...] | None
+    ) -> Self:
+        """The extension with this configuration (empty where the metadata has none).
+
+        `shape` is that of the array it stands at, None at a group. Raises `MetadataError` that
+        starts with the member of the configuration that is wrong. Members that are not known must
+        be refused (ZEP 9, Versioning): `zarrfuse.spec.members.refuse_unknown`.
+        """
+        refuse_unknown(configuration, ())
+        return cls()
+
+    def interpret(self, node: Node) -> Node:
+        """The node as all views are to take it, such as `dataclasses.replace(node, ...)`.
+
+        Called once when a document is read that lists this extension or refers to it. Not called
+        for a node that only lies below. Raises `MetadataError` if the node must not be loaded.
+        """
+        return node
+
+    def opening(self, array: str, key: str) -> str | None:
+        """Called before the chunk `key` (relative to its array) is opened; must be quick.
+
+        The mount may call it twice for one open. What it returns is a warning, the end of a sentence
+        that begins with the path of the array; it is logged once for each array. Raises an exception
+        of `zarrfuse.errors` to refuse, and its errno is what the program gets; any other is EIO.
+        """
+        return None
+
+    def facts(self, array: str) -> Mapping[str, Any]:
+        """What control files, `zarrfuse info` and attributes show: JSON values by name.
+
+        Not under a name that has a meaning already, such as `shape`.
+        """
+        return {}

@@ -58,20 +58,20 @@ def take_string(value: object, member: str) -> str:
     return value
 
 
-def take_integer(value: object, member: str, *, minimum: int) -> int:
-    """`value` if it is an integer of at least `minimum`, of any size.
+def take_integer(value: object, member: str, *, minimum: int | None) -> int:
+    """`value` if it is an integer of at least `minimum` (None: of any), of any size.
 
     `true` is no integer, and neither is `4.0`. Raises `MetadataError` naming `member`.
     """
     if not isinstance(value, int) or isinstance(value, bool):
         raise MetadataError(f"{member}: must be an integer, not {shown(value)}")
-    if value < minimum:
+    if minimum is not None and value < minimum:
         raise MetadataError(f"{member}: must be at least {minimum}, not {shown(value)}")
     return value
 
 
-def take_integers(value: object, member: str, *, minimum: int) -> tuple[int, ...]:
-    """`value` if it is an array of integers of at least `minimum`.
+def take_integers(value: object, member: str, *, minimum: int | None) -> tuple[int, ...]:
+    """`value` if it is an array of integers of at least `minimum` (None: of any).
 
     Raises `MetadataError` naming `member` and the index of the first wrong one.
     """

@@ -6,7 +6,7 @@ be loaded. It must not know where a document came from, what else is in the stor
 decoded: data types, codecs and fill values are kept as JSON.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -15,13 +15,24 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import msgspec
 
 from zarrfuse.errors import MetadataError
+from zarrfuse.spec.active import (
+    NOTHING_LISTED,
+    Active,
+    G,
+    Judged,
+    Reference,
+    add_facts,
+    first_of,
+    interpret,
+    judge_extensions,
+)
 from zarrfuse.spec.chunk_keys import (
     ChunkKeyEncoding,
     parse_chunk_key_encoding,
     sample_keys,
 )
-from zarrfuse.spec.concat_parts import ConcatParts, StoredParts, check_part_keys, stack
-from zarrfuse.spec.extensions import judge_extensions
+from zarrfuse.spec.concat_parts import StoredParts
+from zarrfuse.spec.context import CONTEXT, resolve_context
 from zarrfuse.spec.members import (
     Document,
     decode_document,
@@ -36,6 +47,8 @@ from zarrfuse.spec.members import (
     take_string,
 )
 from zarrfuse.spec.names import Extension, parse_extension
+from zarrfuse.spec.transformers import judge_transformers
+from zarrfuse.spec.zep10 import SkipEmptyChunks
 
 NodeType: TypeAlias = Literal["array", "group"]
 
@@ -68,6 +81,8 @@ class ArrayNode:
     `codecs` are in the order of encoding; those of Zarr v2 (filters, then compressor) have the
     numcodecs id as name and the whole object as configuration. `extensions` are all that are
     listed, `ignored` the names of what is not known here and what the metadata allows to ignore.
+    `active` are those that act on the array, and `references` those that stand for what is listed
+    at other nodes, until `references.resolve` has put that in `active`.
     `order` is F for an array of Zarr v2 whose chunks have their elements in Fortran order.
     """
 
@@ -84,6 +99,8 @@ class ArrayNode:
     order: Literal["C", "F"] = "C"
     extensions: tuple[Extension, ...] = ()
     ignored: tuple[str, ...] = ()
+    active: tuple[Active, ...] = ()
+    references: tuple[Reference, ...] = ()
     raw_attributes: msgspec.Raw = field(
         default_factory=lambda: NO_ATTRIBUTES, compare=False, repr=False
     )
@@ -102,6 +119,15 @@ class ArrayNode:
     def attributes(self) -> dict[str, Any]:
         """The attributes, decoded anew each time. Raises `MetadataError` if they are not JSON."""
         return dict(decode_raw(self.raw_attributes, "attributes"))
+
+    def extension(self, kind: type[G]) -> G | None:
+        """The extension of this class that acts on the array, such as `zep10.Offset`, or None."""
+        return first_of(self.active, kind)
+
+    @property
+    def write_empty_chunks(self) -> bool:
+        """Whether chunks of nothing but the fill value are written (ZEP 10, Skip empty chunks)."""
+        return self.extension(SkipEmptyChunks) is None
 
     def chunk_key(self, coords: Sequence[int]) -> str:
         """The key, relative to the array, of the chunk at these grid coordinates."""
@@ -142,6 +168,7 @@ class ArrayNode:
         facts["parts"] = None if parts is None else [leaf.to_json() for leaf in parts.leaves]
         facts["extensions"] = [extension.to_json() for extension in self.extensions]
         facts["ignored"] = list(self.ignored)
+        add_facts(facts, self.active)
         return facts
 
 
@@ -153,6 +180,8 @@ class GroupNode:
     zarr_format: Literal[2, 3]
     extensions: tuple[Extension, ...] = ()
     ignored: tuple[str, ...] = ()
+    active: tuple[Active, ...] = ()
+    references: tuple[Reference, ...] = ()
     raw_attributes: msgspec.Raw = field(
         default_factory=lambda: NO_ATTRIBUTES, compare=False, repr=False
     )
@@ -162,14 +191,20 @@ class GroupNode:
         """The attributes, decoded anew each time. Raises `MetadataError` if they are not JSON."""
         return dict(decode_raw(self.raw_attributes, "attributes"))
 
+    def extension(self, kind: type[G]) -> G | None:
+        """The extension of this class that acts on the group, or None."""
+        return first_of(self.active, kind)
+
     def facts(self) -> dict[str, Any]:
         """What there is to tell about the group, as JSON values."""
-        return {
+        facts: dict[str, Any] = {
             "node_type": self.node_type,
             "zarr_format": self.zarr_format,
             "extensions": [extension.to_json() for extension in self.extensions],
             "ignored": list(self.ignored),
         }
+        add_facts(facts, self.active)
+        return facts
 
 
 Node: TypeAlias = ArrayNode | GroupNode
@@ -180,18 +215,22 @@ def parse_v3(document: bytes) -> Node:
 
     Raises `NodeError`, starting with `zarr.json:` and the member, for anything by which the node
     must not be loaded (core specification, Array metadata, Group metadata, Extension points; ZEP 9;
-    ZEP 10). Two things that only decoding needs are let pass: no `fill_value`, and codecs of which
-    none makes bytes of an array.
+    ZEP 10). References to other nodes are left for `references.resolve`. Two things that only
+    decoding needs are let pass: no `fill_value`, and codecs of which none makes bytes of an array.
     """
     node_type: NodeType | None = None
     try:
         members = decode_document(document)
         node_type = _peek_node_type(members)
+        if CONTEXT in members:
+            members = resolve_context(members, _ARRAY_MEMBERS | _GROUP_MEMBERS)
+            node_type = _peek_node_type(members)
         check_format(members, 3)
         if node_type is None:
             value = take_member(members, "node_type")
             raise MetadataError(f"node_type: must be 'array' or 'group', not {shown(value)}")
-        return _parse_array(members) if node_type == "array" else _parse_group(members)
+        node = _parse_array(members) if node_type == "array" else _parse_group(members)
+        return interpret(node, node.active) if node.active else node
     except MetadataError as error:
         raise NodeError(f"zarr.json: {error}", node_type) from error
 
@@ -231,10 +270,6 @@ _ARRAY_MEMBERS = _COMMON_MEMBERS | {
 # and from some writers as null or without it.
 _GROUP_MEMBERS = _COMMON_MEMBERS | {"consolidated_metadata"}
 
-_STORAGE_TRANSFORMERS: dict[str, Callable[[Mapping[str, Any]], ConcatParts]] = {
-    ConcatParts.name: ConcatParts.from_configuration,
-}
-
 
 def _peek_node_type(members: Document) -> NodeType | None:
     """The node type if it is a known one, so that any later error can tell it."""
@@ -249,11 +284,13 @@ def _peek_node_type(members: Document) -> NodeType | None:
 
 def _parse_group(members: Document) -> GroupNode:
     ignored = _ignore_unknown(members, _GROUP_MEMBERS)
-    extensions, ignored_extensions = _take_extensions(members, None)
+    judged = _take_extensions(members, None)
     return GroupNode(
         zarr_format=3,
-        extensions=extensions,
-        ignored=ignored + ignored_extensions,
+        extensions=judged.extensions,
+        ignored=ignored + judged.ignored,
+        active=judged.active,
+        references=judged.references,
         raw_attributes=_take_attributes(members),
     )
 
@@ -268,8 +305,9 @@ def _parse_array(members: Document) -> ArrayNode:
     chunk_keys = parse_chunk_key_encoding(take_member(members, "chunk_key_encoding"))
     sample_keys(chunk_keys, ndim)
     codecs = take_array(take_member(members, "codecs"), "codecs")
-    parts, ignored_transformers = _take_parts(members, chunk_keys, ndim)
-    extensions, ignored_extensions = _take_extensions(members, shape)
+    transformers = take_member(members, "storage_transformers", ())
+    parts, ignored_transformers = judge_transformers(transformers, chunk_keys, ndim)
+    judged = _take_extensions(members, shape)
     return ArrayNode(
         zarr_format=3,
         shape=shape,
@@ -280,8 +318,10 @@ def _parse_array(members: Document) -> ArrayNode:
         parts=parts,
         dimension_names=_take_dimension_names(members, ndim),
         fill_value=take_member(members, "fill_value", MISSING),
-        extensions=extensions,
-        ignored=ignored + ignored_transformers + ignored_extensions,
+        extensions=judged.extensions,
+        ignored=ignored + ignored_transformers + judged.ignored,
+        active=judged.active,
+        references=judged.references,
         raw_attributes=_take_attributes(members),
     )
 
@@ -321,38 +361,6 @@ def _take_regular_grid(value: object, ndim: int) -> tuple[int, ...]:
     return take_chunk_shape(grid.configuration["chunk_shape"], f"{where}: chunk_shape", ndim)
 
 
-def _take_parts(
-    members: Document, chunk_keys: ChunkKeyEncoding, ndim: int
-) -> tuple[StoredParts | None, tuple[str, ...]]:
-    """(the parts a chunk is stored as, the names of ignored storage transformers)."""
-    if "storage_transformers" not in members:
-        return None, ()
-    transformers = []
-    ignored = []
-    values = take_array(take_member(members, "storage_transformers"), "storage_transformers")
-    for index, value in enumerate(values):
-        member = f"storage_transformers[{index}]"
-        extension = parse_extension(value, member)
-        if extension.name in _STORAGE_TRANSFORMERS:
-            try:
-                parse = _STORAGE_TRANSFORMERS[extension.name]
-                transformers.append(parse(extension.configuration))
-            except MetadataError as error:
-                raise MetadataError(f"{member}: {extension.name}: {error}") from error
-        elif extension.must_understand:
-            raise MetadataError(f"{member}: name: {shown(extension.name)} is not known here")
-        else:
-            ignored.append(extension.name)
-    if not transformers:
-        return None, tuple(ignored)
-    try:
-        parts = stack(transformers)
-        check_part_keys(parts, chunk_keys, ndim)
-    except MetadataError as error:
-        raise MetadataError(f"storage_transformers: {error}") from error
-    return parts, tuple(ignored)
-
-
 def _take_dimension_names(members: Document, ndim: int) -> tuple[str | None, ...] | None:
     value = take_member(members, "dimension_names", None)
     if value is None:  # some writers spell out that there are none
@@ -366,11 +374,9 @@ def _take_dimension_names(members: Document, ndim: int) -> tuple[str | None, ...
     )
 
 
-def _take_extensions(
-    members: Document, shape: tuple[int, ...] | None
-) -> tuple[tuple[Extension, ...], tuple[str, ...]]:
+def _take_extensions(members: Document, shape: tuple[int, ...] | None) -> Judged:
     if "extensions" not in members:
-        return (), ()
+        return NOTHING_LISTED
     return judge_extensions(take_member(members, "extensions"), shape)
 
 

@@ -1,11 +1,14 @@
 """Facts as extended attributes, the way `getfattr -d` prints them as text. Used by `fuse`."""
 
 import json
+import re
 
 from zarrfuse.views.base import Facts
 
 LARGEST = 65536  # the kernel takes no longer value (XATTR_SIZE_MAX)
 
+# The kernel takes 255 bytes for a name (XATTR_NAME_MAX) and 64 KiB for all names of a file.
+_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,100}")
 _NAMES = {
     "node_type": b"user.zarr.node_type",
     "shape": b"user.zarr.shape",
@@ -16,14 +19,25 @@ _NAMES = {
     "codecs": b"user.zarr.codecs",
     "chunk_coords": b"user.zarr.chunk_coords",
     "parts": b"user.zarr.parts",
+    "stored_key": b"user.zarr.stored_key",
+    "kept_as_v2": b"user.zarrfuse.kept_as_v2",
     "view": b"user.zarrfuse.view",
     "error": b"user.zarrfuse.error",
 }
 
 
 def attributes(facts: Facts) -> dict[bytes, bytes]:
-    """The attributes of a name: strings as they are, everything else as JSON in one line."""
-    return {_NAMES[key]: _text(value) for key, value in facts.items() if key in _NAMES}
+    """The attributes of a name: strings as they are, everything else as JSON in one line.
+
+    Those that extensions tell, such as `user.zarr.origin`, are named as they are in control files.
+    """
+    names = {
+        key: b"user.zarr." + key.encode()
+        for key in facts.get("told_by", ())
+        if _NAME.fullmatch(key)
+    }
+    names |= _NAMES
+    return {names[key]: _text(value) for key, value in facts.items() if key in names}
 
 
 def _text(value: object) -> bytes:

@@ -3,22 +3,28 @@
 A chunk stored in parts is one file under its own key, of the summed size and the newest time; its
 parts are hidden. Everything else is as it is stored: `zarr.json` verbatim, files that are no chunks
 of the grid, folders without metadata. A node that must not be loaded keeps its document and its
-child nodes, and its chunks are refused.
+child nodes, and its chunks are refused. Generic extensions act on what is opened and told: those of
+the node, and those that it inherits from the groups above, whose folders are at hand here.
 """
 
 import errno
 import logging
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import Any
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
 from zarrfuse.files.segments import Broken, Segmented, Stored
+from zarrfuse.spec.active import Active, add_facts, below, joined
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.zep10 import TieredStorage
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
+from zarrfuse.views.acting import before_opening
 from zarrfuse.views.base import Facts, Folder, join
-from zarrfuse.views.nodes import Loaded, NodeOf
+from zarrfuse.views.nodes import Loaded, NodeOf, ReferencedNodes
 
 log = logging.getLogger(__name__)
 
@@ -28,13 +34,15 @@ _PROBLEMS_KEPT = 10_000
 
 
 class ChunksView:
-    """What the folders of one view share: the store, and the problems already reported."""
+    """What the folders of one view share: the store, the nodes that others refer to, and the
+    problems already reported."""
 
-    __slots__ = ("_reported", "store", "ttl_s")
+    __slots__ = ("_reported", "referenced", "store", "ttl_s")
 
     def __init__(self, store: Store, ttl_s: float) -> None:
         self.store = store
         self.ttl_s = ttl_s
+        self.referenced = ReferencedNodes(store, ttl_s)
         self._reported: set[object] = set()
 
     @property
@@ -81,12 +89,14 @@ class _Array:
 class ChunksFolder(Folder):
     """A folder of the view."""
 
-    __slots__ = ("_node", "_parent", "_view", "path")
+    __slots__ = ("_above", "_above_at", "_node", "_parent", "_view", "path")
 
     def __init__(self, view: ChunksView, parent: "ChunksFolder | None", path: str) -> None:
         self._view = view
         self._parent = parent
-        self._node = NodeOf(view.store, path, view.ttl_s, view.report)
+        self._node = NodeOf(view.store, path, view.ttl_s, view.report, view.referenced)
+        self._above: tuple[Active, ...] = ()
+        self._above_at = -inf
         self.path = path
 
     def scan(self) -> Iterator[Entry]:
@@ -119,10 +129,16 @@ class ChunksFolder(Folder):
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`. A chunk that is not whole opens, and each read says why."""
-        if name not in METADATA_NAMES:
-            owner = self._owner(wait=wait)
-            if owner is not None and owner.error is not None and not owner.is_group:
+        home = None if name in METADATA_NAMES else self._home(wait)
+        if home is not None:
+            folder, owner = home
+            if owner.error is not None and not owner.is_group:
                 raise NotSupported(owner.error)
+            if isinstance(owner.node, ArrayNode):
+                acting = folder._acting(owner, wait)
+                key = self._prefix(owner.path) + name if acting else ""
+                if acting and owner.node.chunk_at(key) is not None:
+                    before_opening(acting, owner.path, key, self._view.report)
             array = self._array(owner)
             if array is not None:
                 if array.is_chunk(name):
@@ -140,12 +156,14 @@ class ChunksFolder(Folder):
 
         Of a folder, those of its own node; of a file, those of its array too, with `key`,
         `chunk_coords` and the stored `parts` if it is a chunk, and `error` if it cannot be read.
+        Behind them, those that extensions tell.
         """
         if name is None:
             path, owner = self.path, self.loaded()
-            entry = None
+            home, entry = self, None
         else:
-            path, owner = join(self.path, name), self._owner()
+            path = join(self.path, name)
+            home, owner = self._home(True) or (self, None)
             entry = self.lookup(name)
         facts: dict[str, Any] = {"view": "chunks", "path": path}
         if entry is not None:
@@ -158,24 +176,36 @@ class ChunksFolder(Folder):
         if owner.error is not None:
             return {**facts, "error": owner.error}
         if owner.node is not None and (name is None or name in METADATA_NAMES):
-            return {**facts, **owner.node.facts()}
-        if isinstance(owner.node, ArrayNode) and name is not None:
-            return {**facts, **self._chunk_facts(name, owner, owner.node)}
+            facts |= owner.node.facts()
+        elif isinstance(owner.node, ArrayNode) and name is not None:
+            of_chunk = self._chunk_facts(name, owner, owner.node)
+            if not of_chunk:
+                return facts
+            facts |= of_chunk
+        else:
+            return facts
+        acting = home._acting(owner, True)  # of which its own, the last, have told already
+        add_facts(facts, acting[: len(acting) - len(owner.node.active)])
         return facts
 
     # -- nodes -------------------------------------------------------------------------------
 
-    def loaded(self, *, wait: bool = True) -> Loaded | None:
-        """The node that this folder itself is, or None; `BlockingIOError` as for stores."""
-        return self._node.get(wait=wait)
+    def loaded(self, *, wait: bool = True, fresh: bool = False) -> Loaded | None:
+        """The node that this folder itself is, or None; see `views.nodes.NodeOf.get`."""
+        return self._node.get(wait=wait, fresh=fresh)
 
     def _owner(self, *, wait: bool = True) -> Loaded | None:
         """The nearest node at or above this folder: what is in it belongs to that."""
+        home = self._home(wait)
+        return None if home is None else home[1]
+
+    def _home(self, wait: bool) -> "tuple[ChunksFolder, Loaded] | None":
+        """The folder of the nearest node at or above this one, and the node."""
         folder: ChunksFolder | None = self
         while folder is not None:
             loaded = folder.loaded(wait=wait)
             if loaded is not None:
-                return loaded
+                return folder, loaded
             folder = folder._parent
         return None
 
@@ -188,6 +218,51 @@ class ChunksFolder(Folder):
         if owner is None or not isinstance(owner.node, ArrayNode) or owner.node.parts is None:
             return None
         return _Array(owner.node, owner.node.parts, owner.path, self._prefix(owner.path))
+
+    # -- extensions --------------------------------------------------------------------------
+
+    def tier(self, *, wait: bool = True) -> str | None:
+        """`slow` where nothing should be read before somebody asks for it (ZEP 10, Tiered storage).
+
+        None elsewhere, and where there is no node. `BlockingIOError` as for stores.
+        """
+        home = self._home(wait)
+        if home is None:
+            return None
+        folder, owner = home
+        for acting in folder._acting(owner, wait):
+            if isinstance(acting.extension, TieredStorage):
+                tier = acting.extension.tier(acting.array)
+                if tier is not None:
+                    return tier
+        return None
+
+    def _acting(self, loaded: Loaded, wait: bool) -> tuple[Active, ...]:
+        """The extensions that act on the node of this folder: those of the groups above, its own."""
+        own = () if loaded.node is None else loaded.node.active
+        now = time.monotonic()
+        if now - self._above_at >= self._view.ttl_s:
+            self._above = self._inherited(wait)
+            self._above_at = now
+        return joined(self._above, own) if self._above else own
+
+    def _inherited(self, wait: bool) -> tuple[Active, ...]:
+        inherited: tuple[Active, ...] = ()
+        folder = self._parent
+        while folder is not None:
+            try:
+                loaded = folder.loaded(wait=wait)
+            except BlockingIOError:
+                raise
+            except (
+                Exception
+            ):  # who looks at that folder is told; chunks here can be read all the same
+                loaded = None
+            if loaded is not None and loaded.node is not None and loaded.node.active:
+                path = self.path[len(folder.path) :].lstrip("/")
+                inherited = below(loaded.node.active, path) + inherited
+            folder = folder._parent
+        return inherited
 
     # -- parts -------------------------------------------------------------------------------
 
@@ -220,9 +295,11 @@ class ChunksFolder(Folder):
                 chunk = name[: len(name) - len(head)]
                 if chunk and array.is_chunk(chunk):
                     try:
-                        yield chunk, self._view.store.stat(join(self.path, chunk + suffix))
+                        part = self._view.store.stat(join(self.path, chunk + suffix))
                     except (NotFound, Denied):
                         continue
+                    if part.kind is Kind.FILE:
+                        yield chunk, part
 
     def _chunk_entry(self, name: str, array: _Array, wait: bool) -> Entry | None:
         parts = self._stat_parts(array.part_keys(name), wait)

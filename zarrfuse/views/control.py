@@ -4,7 +4,8 @@
 
 * `status.json`: uptime, requests, bytes, errors.
 * `info/<path in the mount>`: what is known of that file: for a chunk its coordinates, key and parts;
-  `info/<folder>/zarr.json` (`.zarray`, `.zgroup`) tells of the node itself.
+  `info/<folder>/zarr.json` (`.zarray`, `.zgroup`) tells of the node itself, and
+  `info/<folder>/.nodes`, which is not listed, of all nodes at and below it (`walk.told_below`).
 
 Used by `fuse`, for which it is a folder like any other whose files are rendered when opened.
 """
@@ -20,8 +21,10 @@ from zarrfuse.files.segments import Literal
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views.base import Facts, Folder, join
 from zarrfuse.views.nodes import DOCUMENTS
+from zarrfuse.views.walk import told_below
 
 CONTROL_NAME = ".zarrfuse"
+NODES_NAME = ".nodes"
 
 
 class LiveReader(Literal):
@@ -90,6 +93,8 @@ class InfoFolder(_Live):
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
+        if name == NODES_NAME:  # its size would be the whole walk
+            return Entry(name, Kind.FILE, 0, time.time_ns())
         entry = self._of.lookup(name, wait=wait)
         if entry.kind is not Kind.FILE:
             return Entry(name, Kind.FOLDER, 0, entry.mtime_ns)
@@ -106,6 +111,8 @@ class InfoFolder(_Live):
     def _render(self, name: str, wait: bool) -> bytes:
         if not wait:
             raise BlockingIOError(errno.EAGAIN, "facts are gathered from the store")
+        if name == NODES_NAME:
+            return told_below(self._of)
         return _json(self._of.facts(None if name in DOCUMENTS else name))
 
 

@@ -1,19 +1,23 @@
 """Finds and reads the metadata document of a folder, and reads it again when it has changed.
 
-Owns which document makes a folder a node, and what is known when it cannot be read. Used by the
-views that understand Zarr. Nothing is read before a folder is looked at.
+Owns which document makes a folder a node, what is known when it cannot be read, and the reading of
+other nodes that a document refers to. Used by the views that understand Zarr. Nothing is read before
+a folder is looked at.
 """
 
 import errno
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
+from typing import TypeAlias
 
-from zarrfuse.errors import NotFound, guarded, text_of
+from zarrfuse.errors import MetadataError, NotFound, guarded, text_of
 from zarrfuse.spec.node import Node, NodeError, parse_v3
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
+from zarrfuse.spec.references import resolve
 from zarrfuse.stores.base import Entry, Kind, Store, read
 from zarrfuse.views.base import join
 
@@ -25,6 +29,8 @@ DOCUMENTS = ("zarr.json", *_V2_PARSERS)
 """Names of the documents that make a folder a node; the first that is there counts."""
 LARGEST_DOCUMENT = 64 << 20
 """No document larger than this (bytes) is read; consolidated metadata of 50,000 nodes is smaller."""
+_REFERENCED_KEPT = 256
+"""So many nodes that others refer to are kept: those that were asked for last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,40 +47,28 @@ class Loaded:
     is_group: bool = False
 
 
-class NodeOf:
-    """The node of one folder, kept as long as its document is the same.
+class _Document:
+    """The document of one folder, read again when it has changed; its references are not followed."""
 
-    `report`: told why a document is not loaded; with the size and time of the document.
-    `ttl_s`: how long to believe that nothing has changed without looking, in seconds.
-    """
+    __slots__ = ("_lock", "_path", "_read", "_signature", "_store")
 
-    __slots__ = (
-        "_checked_at",
-        "_loaded",
-        "_lock",
-        "_path",
-        "_report",
-        "_signature",
-        "_store",
-        "_ttl_s",
-    )
-
-    def __init__(
-        self, store: Store, path: str, ttl_s: float, report: Callable[[str, object], None]
-    ) -> None:
-        self._report = report
+    def __init__(self, store: Store, path: str) -> None:
         self._store = store
         self._path = path
-        self._ttl_s = ttl_s
-        self._loaded: Loaded | None = None
-        self._signature: tuple[str, int, int] | None = None
-        self._checked_at = -inf
+        self._read: Loaded | None = None
+        self._signature: tuple[object, ...] | None = None
         self._lock = threading.Lock()
 
-    def get(self, *, wait: bool = True) -> Loaded | None:
-        """The node, or None for a folder that is none. `BlockingIOError` as for stores."""
-        if time.monotonic() - self._checked_at < self._ttl_s:
-            return self._loaded
+    @property
+    def last(self) -> Loaded | None:
+        """What it said when it was last looked at."""
+        return self._read
+
+    def current(self, *, wait: bool = True) -> Loaded | None:
+        """What it says now: the same object as long as it is the same document, or None.
+
+        `BlockingIOError` as for stores.
+        """
         for document in DOCUMENTS:
             try:
                 entry = self._store.stat(join(self._path, document), wait=wait)
@@ -82,24 +76,155 @@ class NodeOf:
                 continue
             if entry.kind is Kind.FILE:
                 return self._take(document, entry, wait)
-        self._loaded = self._signature = None
-        self._checked_at = time.monotonic()
+        self._read = self._signature = None
         return None
 
     def _take(self, document: str, entry: Entry, wait: bool) -> Loaded | None:
-        signature = (document, entry.size, entry.mtime_ns)
+        signature: tuple[object, ...] = (document, entry.size, entry.mtime_ns)
+        if document in _V2_PARSERS:
+            signature += self._of_zattrs(wait)
         if signature != self._signature:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a document has to be read")
             with self._lock:
                 if signature != self._signature:
-                    loaded, lasting = _load(self._store, self._path, document, entry.size)
-                    self._loaded = loaded
+                    self._read, lasting = _load(self._store, self._path, document, entry.size)
                     self._signature = signature if lasting else None
-                    if loaded.error is not None:
-                        self._report(f"not loaded: {loaded.error}", signature)
+        return self._read
+
+    def _of_zattrs(self, wait: bool) -> tuple[object, ...]:
+        """What tells that the attributes of a node of Zarr v2, a file of their own, have changed."""
+        try:
+            entry = self._store.stat(join(self._path, ".zattrs"), wait=wait)
+        except BlockingIOError:
+            raise
+        except Exception:  # whatever a store raises: reading them will tell of it
+            return ()
+        return entry.size, entry.mtime_ns
+
+
+class _Referenced(_Document):
+    """A document, and when it was last looked at."""
+
+    __slots__ = ("checked_at",)
+
+    def __init__(self, store: Store, path: str) -> None:
+        super().__init__(store, path)
+        self.checked_at = -inf
+
+
+_Seen: TypeAlias = dict[str, Loaded | None]
+"""What was found at the paths that a document refers to."""
+
+
+class ReferencedNodes:
+    """The nodes that others refer to, shared by all folders of a view.
+
+    Ten thousand arrays that refer to one group read it once. `ttl_s`: how long to believe that
+    nothing has changed without looking, in seconds.
+    """
+
+    def __init__(self, store: Store, ttl_s: float) -> None:
+        self._store = store
+        self._ttl_s = ttl_s
+        self._known: OrderedDict[str, _Referenced] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, path: str, *, wait: bool = True) -> Loaded | None:
+        """The node at a path, references not followed; the same object as long as it is the same
+        document. `BlockingIOError` as for stores."""
+        with self._lock:  # held for no longer than this: whoever must not wait comes by, too
+            document = self._known.setdefault(path, _Referenced(self._store, path))
+            self._known.move_to_end(path)
+            if len(self._known) > _REFERENCED_KEPT:
+                self._known.popitem(last=False)
+        if time.monotonic() - document.checked_at < self._ttl_s:
+            return document.last
+        loaded = document.current(wait=wait)
+        document.checked_at = time.monotonic()
+        return loaded
+
+
+class NodeOf(_Document):
+    """The node of one folder, kept as long as its document is the same and those it refers to are.
+
+    `ttl_s`: how long to believe that nothing has changed without looking, in seconds. `report`: told
+    why a document is not loaded; with the size and time of the document. `referenced`: where nodes
+    that are referred to come from; its own if left out.
+    """
+
+    __slots__ = ("_checked_at", "_referenced", "_report", "_state", "_ttl_s")
+
+    def __init__(
+        self,
+        store: Store,
+        path: str,
+        ttl_s: float,
+        report: Callable[[str, object], None],
+        referenced: ReferencedNodes | None = None,
+    ) -> None:
+        super().__init__(store, path)
+        self._report = report
+        self._referenced = referenced or ReferencedNodes(store, ttl_s)
+        self._ttl_s = ttl_s
+        self._checked_at = -inf
+        # One attribute, so that another thread sees all of it change at once: what the document
+        # says, what those said that it refers to, and what comes of them.
+        self._state: tuple[Loaded | None, _Seen, Loaded | None] = (None, {}, None)
+
+    def get(self, *, wait: bool = True, fresh: bool = False) -> Loaded | None:
+        """The node, or None for a folder that is none; `fresh`: as it is now, whatever the `ttl_s`.
+
+        `BlockingIOError` as for stores.
+        """
+        if not fresh and time.monotonic() - self._checked_at < self._ttl_s:
+            return self._state[2]
+        source = self.current(wait=wait)
+        known, seen, loaded = self._state
+        if source is not known or (seen and not self._is_current(seen, wait)):
+            loaded = self._complete(source, wait)
         self._checked_at = time.monotonic()
-        return self._loaded
+        return loaded
+
+    def _is_current(self, seen: _Seen, wait: bool) -> bool:
+        try:
+            return all(self._referenced.get(path, wait=wait) is node for path, node in seen.items())
+        except BlockingIOError:
+            raise
+        except Exception:  # whatever a store raises: it is asked again, and then told of
+            return False
+
+    def _complete(self, source: Loaded | None, wait: bool) -> Loaded | None:
+        """Follow the references of a document, and keep what comes of it."""
+        seen: _Seen = {}
+        loaded = source
+        if source is not None and source.node is not None and source.node.references:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "other documents have to be read")
+            loaded = self._resolved(source, source.node, seen)
+        self._state = (source, seen, loaded)
+        if loaded is not None and loaded.error is not None:
+            self._report(f"not loaded: {loaded.error}", self._signature)
+        return loaded
+
+    def _resolved(self, source: Loaded, node: Node, seen: _Seen) -> Loaded:
+        def load(path: str) -> Node:
+            seen[path] = None
+            try:
+                found = seen[path] = self._referenced.get(path)
+            except Exception as error:  # whatever a store raises
+                raise MetadataError(f"/{path} cannot be read: {text_of(error)}") from error
+            if found is None:
+                raise MetadataError(f"/{path} is neither an array nor a group")
+            if found.node is None:
+                raise MetadataError(f"/{path} is not loaded: {found.error}")
+            return found.node
+
+        try:
+            return replace(source, node=resolve(node, self._path, load))
+        except MetadataError as error:
+            text = f"{join(self._path, source.document)}: {error}"
+            return replace(source, node=None, error=text)
 
 
 def _load(store: Store, path: str, document: str, size: int) -> tuple[Loaded, bool]:

@@ -1,0 +1,31 @@
+"""`zarrfuse check`: everything that is wrong with a dataset.
+
+`findings` is the same in a program. `walk` goes through a store and hands each document to
+`documents` (`documents_v2` for Zarr v2) and each folder of an array to `chunks`; `deep` reads the
+chunks that are whole as far as names and sizes tell. `run` is the command: `report` shows what is
+found. `rules` has the rules that findings cite, `docs/check.md` tells of all of them.
+
+Everything is a generator: what is found is told at once, and kept nowhere.
+"""
+
+from collections.abc import Iterator
+
+from zarrfuse.check.findings import Finding, Rule
+
+__all__ = ["Finding", "Rule", "findings"]
+
+
+def findings(source: str, *, deep: bool = False) -> Iterator[Finding]:
+    """Everything wrong with a folder or a zip file, as it is found.
+
+    With `deep` every chunk is read, after all else has been looked at. Raises `SourceError` if
+    `source` is none of them, and what a listing raises if it cannot be listed.
+    """
+    from zarrfuse.check.survey import Survey  # noqa: PLC0415
+    from zarrfuse.stores.opening import open_store  # noqa: PLC0415
+
+    store = open_store(source)
+    try:
+        yield from Survey(store).findings(deep=deep)
+    finally:
+        store.close()

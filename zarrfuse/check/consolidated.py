@@ -1,0 +1,209 @@
+"""Consolidated metadata that disagrees with the documents it is a copy of.
+
+Owns the comparison, for the member `consolidated_metadata` of a group of Zarr v3 and for the
+`.zmetadata` of v2. Used by `walk`, which tells it of each document as it comes past. Readers that
+find such metadata do not look at the documents themselves, so a stale copy shows a stale dataset. No
+specification has it; zarr-python's way of writing it is the rule. It must not know stores.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from zarrfuse.check.findings import Fault, Finding, Level
+from zarrfuse.check.rules import CONSOLIDATED_METADATA
+from zarrfuse.errors import MetadataError
+from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
+from zarrfuse.spec.members import Document, decode_document, quote_constants, shown
+from zarrfuse.views.base import join
+
+_MEMBER = "consolidated_metadata"
+_DECODER = msgspec.json.Decoder(Document)
+
+
+class Consolidated:
+    """One copy of the metadata below the node `path`, held by its document `file`.
+
+    `copies` are the documents, by the path of their node relative to `path`; of Zarr v2 by their
+    key. `member` is where they stand in `file`.
+    """
+
+    def __init__(self, path: str, file: str, member: str, copies: dict[str, msgspec.Raw]) -> None:
+        self._path = path
+        self._file = file
+        self._member = member
+        self._copies = copies
+
+    def see(
+        self, path: str, name: str, members: Document | None, wrong: Collection[str] = ()
+    ) -> Iterator[Finding]:
+        """Compare the document `name` of the node `path`; `members` is None if it is unreadable.
+
+        `wrong` are members of it with faults of their own, which are not compared.
+        """
+        below = path[len(self._path) :].lstrip("/")
+        is_v2 = self._file == ".zmetadata"
+        if is_v2:
+            key = f"{below}/{name}" if below else name
+        elif name != "zarr.json" or not below:
+            return
+        else:
+            key = below
+        copy = self._copies.pop(key, None)
+        if copy is None:
+            yield self._finding("warning", key, "is missing in the copy")
+            return
+        if members is None:
+            return
+        try:
+            copied = _DECODER.decode(copy)
+        except (ValueError, RecursionError):
+            yield self._finding("error", key, "is no object")
+            return
+        for member in differing(copied, members):
+            if member not in wrong:
+                problem = f"is not what {join(path, name)} says"
+                yield self._finding("error", f"{key}: {member}", problem)
+
+    def left_over(self) -> Iterator[Finding]:
+        """The copies of documents that there are not."""
+        for key, copy in self._copies.items():
+            if key.endswith(".zattrs") and bytes(memoryview(copy)) in (b"{}", b"{ }"):
+                continue
+            yield self._finding("error", key, "is the copy of a document that is not there")
+
+    def _finding(self, level: Level, member: str, problem: str) -> Finding:
+        where = f"{self._member}: {member}"
+        return Fault(level, where, problem, CONSOLIDATED_METADATA).at(self._path, self._file)
+
+
+def of_group(path: str, members: Document) -> tuple[Consolidated | None, list[Fault]]:
+    """The copies that a group of Zarr v3 holds, and what is wrong with the member as such."""
+    raw = members.get(_MEMBER)
+    if raw is None or bytes(memoryview(raw)) == b"null":
+        return None, []
+    try:
+        held = _DECODER.decode(raw)
+    except (ValueError, RecursionError):
+        return None, [_fault(_MEMBER, "must be an object")]
+    kind = bytes(memoryview(held.get("kind", msgspec.Raw(b'"inline"'))))
+    if kind != b'"inline"':
+        return None, [_fault(f"{_MEMBER}: kind", "must be 'inline'")]
+    try:
+        copies = _DECODER.decode(held["metadata"])
+    except KeyError:
+        return None, [_fault(f"{_MEMBER}: metadata", "is missing")]
+    except (ValueError, RecursionError):
+        return None, [_fault(f"{_MEMBER}: metadata", "must be an object")]
+    return Consolidated(path, "zarr.json", f"{_MEMBER}: metadata", copies), []
+
+
+def of_zmetadata(path: str, document: bytes) -> tuple[Consolidated | None, list[Fault]]:
+    """The copies that a `.zmetadata` holds, and what is wrong with the document as such."""
+    try:
+        members = decode_document(quote_constants(document))
+        copies = _DECODER.decode(members["metadata"])
+    except MetadataError as error:
+        return None, [_fault("", str(error))]
+    except KeyError:
+        return None, [_fault("metadata", "is missing")]
+    except (ValueError, RecursionError):
+        return None, [_fault("metadata", "must be an object")]
+    return Consolidated(path, ".zmetadata", "metadata", copies), []
+
+
+def members_of(text: bytes | None) -> Document | None:
+    """The members of a document to compare; None if it cannot be read, which is said elsewhere."""
+    try:
+        return None if text is None else decode_document(quote_constants(text))
+    except MetadataError:
+        return None
+
+
+def _fault(member: str, problem: str) -> Fault:
+    return Fault("error", member, problem, CONSOLIDATED_METADATA)
+
+
+# -- two documents
+
+
+def differing(copy: Mapping[str, msgspec.Raw], stored: Mapping[str, msgspec.Raw]) -> list[str]:
+    """The members that say different things in two documents.
+
+    What is left away in one and spelled out with its default in the other is the same.
+    """
+    names = dict.fromkeys([*stored, *copy])
+    names.pop(_MEMBER, None)
+    different = []
+    for name in names:
+        one, other = copy.get(name), stored.get(name)
+        if one is not None and other is not None and bytes(one) == bytes(other):
+            continue
+        if not _same(_normal(name, one), _normal(name, other)):
+            different.append(shown(name) if "." in name or " " in name else name)
+    return different
+
+
+_EMPTY: dict[str, Any] = {
+    "attributes": {},
+    "storage_transformers": [],
+    "extensions": [],
+    "dimension_separator": ".",
+}
+_LISTS = ("codecs", "storage_transformers", "extensions")
+
+
+def _normal(name: str, raw: msgspec.Raw | None) -> Any:
+    """The value of a member with what may be left away spelled out."""
+    try:
+        value = _EMPTY.get(name) if raw is None else msgspec.json.decode(raw)
+    except (ValueError, RecursionError):
+        return raw
+    if (
+        name == "dimension_names"
+        and isinstance(value, list)
+        and not any(item is not None for item in value)
+    ):
+        return None
+    if name == "filters":
+        return value or None
+    if name == "chunk_key_encoding":
+        try:
+            return parse_chunk_key_encoding(value).to_json()
+        except MetadataError:
+            return value
+    if name in _LISTS and isinstance(value, list):
+        return [_extension(item) for item in value]
+    return _extension(value) if name in ("data_type", "chunk_grid") else value
+
+
+def _extension(value: Any) -> Any:
+    """An extension in the object spelling, with those in its configuration."""
+    if isinstance(value, str):
+        return {"name": value, "configuration": {}}
+    if not isinstance(value, dict):
+        return value
+    configuration = value.get("configuration") or {}
+    if isinstance(configuration, dict):
+        configuration = {
+            name: [_extension(item) for item in inner]
+            if name in ("codecs", "index_codecs") and isinstance(inner, list)
+            else inner
+            for name, inner in configuration.items()
+        }
+    return {"name": value.get("name"), "configuration": configuration}
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal; of two configurations, in the members that both have."""
+    if isinstance(one, dict) and isinstance(other, dict) and "configuration" in one:
+        if one.get("name") != other.get("name"):
+            return False
+        mine, others = one["configuration"], other.get("configuration")
+        if not isinstance(mine, dict) or not isinstance(others, dict):
+            return bool(mine == others)
+        return all(_same(mine[name], others[name]) for name in mine.keys() & others.keys())
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return all(map(_same, one, other))
+    return bool(one == other)

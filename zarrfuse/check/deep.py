@@ -1,0 +1,175 @@
+"""Verifies the bytes of chunks as far as that goes without decoding: checksums, and shard indexes.
+
+Owns what the bytes should be. Used by `survey`. It must not know which chunks there are, nor how they
+are read: `blocks` does that. numpy and google_crc32c are imported with these two modules, so they
+are imported where chunks are read.
+"""
+
+from collections.abc import Callable, Iterator
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+from zarrfuse.check.blocks import BLOCK_BYTES, Blocks, Bytes, opened
+from zarrfuse.check.chunks import Chunk
+from zarrfuse.check.encoded import CHECKSUM_BYTES, Encoded, Shard
+from zarrfuse.check.findings import Fault, Rule
+from zarrfuse.check.rules import CRC32C, SHARD_FORMAT, STORE
+from zarrfuse.errors import text_of
+from zarrfuse.stores.base import Store
+
+_MISSING = np.uint64(2**64 - 1)
+
+Index = NDArray[np.uint64]
+
+
+class Verifier:
+    """Verifies chunks of one store, one after the other, in one buffer."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._buffer: Bytes = np.empty(BLOCK_BYTES, np.uint8)
+
+    def faults(
+        self, path: str, chunk: Chunk, known: Encoded, count: Callable[[int], None]
+    ) -> Iterator[Fault]:
+        """What is wrong with the bytes of a chunk of the array at `path`, all of which are read.
+
+        `known` is what there is to know of them; `count` is told the bytes of each read. Of a chunk
+        that cannot be read on, that is the last thing said.
+        """
+        try:
+            with opened(self._store, path, chunk) as reader:
+                blocks = Blocks(reader, self._buffer, count)
+                yield from _judge(blocks, known, 0, blocks.size, "")
+        except Exception as error:  # whatever a store raises: there are other chunks
+            yield Fault("error", "", f"cannot be read: {text_of(error)}", STORE)
+
+
+def _judge(blocks: Blocks, known: Encoded, start: int, stop: int, where: str) -> Iterator[Fault]:
+    """What is wrong with the encoded chunk from `start` to `stop`, which is `where` in the file."""
+    inner_stop = stop - known.checksums * CHECKSUM_BYTES
+    for at in range(inner_stop, stop, CHECKSUM_BYTES):
+        if blocks.checksum(start, at) != _number(blocks.take(at, at + CHECKSUM_BYTES)):
+            yield _error(where, _WRONG_CHECKSUM, CRC32C)
+    if known.shard is not None:
+        yield from _judge_shard(blocks, known.shard, start, inner_stop, where)
+    elif not known.checksums:
+        blocks.pass_over(start, stop)
+
+
+def _judge_shard(
+    blocks: Blocks, shard: Shard, start: int, stop: int, where: str
+) -> Iterator[Fault]:
+    """What is wrong with the shard from `start` to `stop` (codec, Binary shard format)."""
+    at = start if shard.at_start else stop - shard.index_bytes
+    encoded = blocks.take(at, at + shard.index_bytes)
+    behind = shard.index_bytes - shard.index_checksums * CHECKSUM_BYTES
+    for end in range(behind, shard.index_bytes, CHECKSUM_BYTES):
+        if google_crc32c.value(encoded[:end]) != _number(encoded[end : end + CHECKSUM_BYTES]):
+            yield _error(_below(where, "shard index"), _WRONG_CHECKSUM, CRC32C)
+            blocks.pass_over(start, stop)  # what it says is not to be believed
+            return
+    index = encoded[:behind].view(">u8" if shard.big_endian else "<u8").astype(np.uint64)
+    offsets, sizes = index[0::2], index[1::2]
+    stored, faults = _stored(shard, offsets, sizes, stop - start)
+    for number, fault in faults:
+        yield _error(_below(where, _title(shard, number)), fault, SHARD_FORMAT)
+    order = stored[np.lexsort((sizes[stored], offsets[stored]))]
+    yield from _overlaps(shard, order, offsets, sizes, where)
+    read = start
+    if shard.inner.verifiable:
+        for number in order.tolist():
+            low = start + int(offsets[number])
+            high = low + int(sizes[number])
+            blocks.pass_over(read, low)
+            yield from _judge(blocks, shard.inner, low, high, _below(where, _title(shard, number)))
+            read = max(read, high)
+    blocks.pass_over(read, stop)
+
+
+def _stored(
+    shard: Shard, offsets: Index, sizes: Index, shard_bytes: int
+) -> tuple[NDArray[np.intp], Iterator[tuple[int, str]]]:
+    """(the inner chunks that lie in the shard, what is wrong with others by their number)."""
+    no_offset, no_size = offsets == _MISSING, sizes == _MISSING
+    half = no_offset != no_size
+    room = np.uint64(shard_bytes)
+    outside = (offsets > room) | (sizes > room - np.minimum(offsets, room))
+    outside &= ~(no_offset | no_size)
+    known = ~(no_offset | no_size | outside)
+    index_bytes = np.uint64(shard.index_bytes)
+    if shard.at_start:
+        inside_index = known & (offsets < index_bytes)
+    else:
+        # Of all that are not outside, no sum is larger than the shard.
+        ends = np.where(known, offsets, 0) + np.where(known, sizes, 0)
+        inside_index = known & (ends > room - index_bytes)
+    exact = shard.inner.exact
+    if exact is not None:
+        wrong_size = known & (sizes != np.uint64(min(exact, 2**64 - 1)))
+    else:
+        wrong_size = known & (sizes < np.uint64(shard.inner.least))
+    inside_index &= ~wrong_size
+
+    def faults() -> Iterator[tuple[int, str]]:
+        for number in np.flatnonzero(half | outside | inside_index | wrong_size).tolist():
+            offset, size = int(offsets[number]), int(sizes[number])
+            if half[number]:
+                yield number, "has an offset or a size of 2^64 - 1, which stands for none, not both"
+            elif outside[number]:
+                yield number, f"has {size} bytes from {offset}, and the shard has {shard_bytes}"
+            elif wrong_size[number]:
+                must = f"its codecs make {exact}" if exact is not None else _least(shard.inner)
+                yield number, f"has {size} bytes, and {must}"
+            else:
+                yield number, f"has {size} bytes from {offset}, where the index of the shard lies"
+
+    return np.flatnonzero(known & ~inside_index & ~wrong_size), faults()
+
+
+def _least(inner: Encoded) -> str:
+    if inner.least == 1:
+        return "nothing is encoded to none"
+    return f"its checksum or index alone takes {inner.least}"
+
+
+def _overlaps(
+    shard: Shard, order: NDArray[np.intp], offsets: Index, sizes: Index, where: str
+) -> Iterator[Fault]:
+    """A warning for each inner chunk that shares some bytes with one before it, but not all.
+
+    The format has them one behind the other; that two are the same bytes hurts nobody.
+    """
+    if len(order) < 2:
+        return
+    low = offsets[order]
+    high = low + sizes[order]
+    reached = np.maximum.accumulate(high)[:-1]
+    same = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
+    for place in np.flatnonzero((low[1:] < reached) & ~same).tolist():
+        title = _below(where, _title(shard, int(order[place + 1])))
+        problem = "shares bytes with another inner chunk, and is not the same"
+        yield Fault("warning", title, problem, SHARD_FORMAT)
+
+
+_WRONG_CHECKSUM = "has a crc32c that is not that of its bytes"
+
+
+def _number(stored: Bytes) -> int:
+    """The checksum that these bytes are (crc32c codec: little-endian)."""
+    return int.from_bytes(stored.tobytes(), "little")
+
+
+def _title(shard: Shard, number: int) -> str:
+    coords = [int(coord) for coord in np.unravel_index(number, shard.grid)] if shard.grid else []
+    return f"inner chunk {coords}"
+
+
+def _below(where: str, inner: str) -> str:
+    return f"{where}: {inner}" if where else inner
+
+
+def _error(where: str, problem: str, rule: Rule) -> Fault:
+    return Fault("error", where, problem, rule)

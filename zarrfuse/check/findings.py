@@ -1,0 +1,100 @@
+"""What `check` says is wrong: one finding, where it is, and which rule it breaks.
+
+Owns the values that all modules of `zarrfuse.check` hand on, and how they are spelled as a line and
+as JSON. It must not know how anything is found.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Level: TypeAlias = Literal["error", "warning"]
+"""An error breaks a rule; a warning is what some readers, tools or people will stumble over."""
+
+
+class Rule(NamedTuple):
+    """Where a rule is written down."""
+
+    document: str
+    section: str
+
+    def __str__(self) -> str:
+        return f"{self.document}, {self.section}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong in one document or chunk, before it is known which one that is.
+
+    `member` is the path of the member (`codecs[0]: configuration: level`), the part or the inner
+    chunk concerned, and empty for the whole. `problem` is a clause that goes on from there.
+    """
+
+    level: Level
+    member: str
+    problem: str
+    rule: Rule
+
+    def at(self, node: str, file: str) -> "Finding":
+        """This fault as a finding on `file` of `node`."""
+        return Finding(self.level, node, file, self.member, self.problem, self.rule)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a dataset.
+
+    `node` is the path of the array, group or folder (empty for the root), `file` the document, chunk
+    key or other file in it, relative to it (empty for the folder itself); the rest as in `Fault`.
+    """
+
+    level: Level
+    node: str
+    file: str
+    member: str
+    problem: str
+    rule: Rule
+
+    @property
+    def path(self) -> str:
+        """The path of the file, or folder, in the source; `.` is the source itself."""
+        return "/".join(name for name in (self.node, self.file) if name) or "."
+
+    def line(self) -> str:
+        """The finding in one line that can be printed, whatever the names in it hold."""
+        where = f"{self.path}: {self.member}: " if self.member else f"{self.path}: "
+        text = f"{self.level}: {where}{self.problem} [{self.rule}]"
+        return "".join(map(_printable, text))
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as JSON values."""
+        return {
+            "level": self.level,
+            "node": self.node,
+            "file": self.file,
+            "member": self.member,
+            "problem": self.problem,
+            "rule": {"document": self.rule.document, "section": self.rule.section},
+        }
+
+
+def _printable(character: str) -> str:
+    """A control character, which would end the line or move the cursor, as an escape."""
+    return character if character.isprintable() else ascii(character)[1:-1]
+
+
+# What may stand in front of a colon as a segment of a member's path: a URI-based name, a name with
+# indices, or an unknown name in quotes.
+_SEGMENT = re.compile(r"""(?:https?://\S+|[^\s:'"]+|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): """)
+
+
+def split_message(message: str) -> tuple[str, str]:
+    """(the path of the member, the clause) of a message of `zarrfuse.spec`.
+
+    Messages there are the path of the member, a colon and one clause (`spec.members`); a clause is
+    told from a member by its spaces. The path of a message on the whole document is empty.
+    """
+    end = 0
+    while segment := _SEGMENT.match(message, end):
+        end = segment.end()
+    return message[:end].removesuffix(": "), message[end:]

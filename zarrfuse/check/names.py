@@ -1,0 +1,79 @@
+"""Every extension that a `zarr.json` names, at all points and in one another.
+
+Used by `documents` for what is no reason to refuse a node and still worth saying: a name outside
+the core specification's narrower rule, and an extension that is ignored. It must not know which
+extensions there are.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from zarrfuse.check.findings import Fault
+from zarrfuse.check.repair import PLACEHOLDER, take
+from zarrfuse.check.rules import CORE_NAMES, MUST_UNDERSTAND
+from zarrfuse.spec.members import Document, shown
+from zarrfuse.spec.names import is_raw_name
+
+_POINTS = ("data_type", "chunk_grid", "chunk_key_encoding")
+_LISTS = ("codecs", "storage_transformers", "extensions")
+_NESTED_POINTS = ("base_encoding", "base-encoding")
+_NESTED_LISTS = ("codecs", "index_codecs")
+_MAX_NESTING = 32
+
+# The core specification's regular expression without `^` and `$`, matched in full.
+_REGISTERED_NAME = re.compile(r"[a-z][a-z0-9\-_.]+")
+
+
+def named(members: Document) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """(path of the member, name, the object or an empty one) of each extension that has a name."""
+    for point in _POINTS:
+        yield from _at(take(members, point), point, 0)
+    for point in _LISTS:
+        yield from _in_list(take(members, point), point, 0)
+
+
+def _in_list(
+    values: object, where: str, depth: int
+) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    if isinstance(values, list):
+        for index, value in enumerate(values):
+            yield from _at(value, f"{where}[{index}]", depth)
+
+
+def _at(value: object, where: str, depth: int) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    if isinstance(value, str):
+        yield where, value, {}
+    if not isinstance(value, dict) or depth > _MAX_NESTING:
+        return
+    if isinstance(value.get("name"), str):
+        yield where, value["name"], value
+    configuration = value.get("configuration")
+    if isinstance(configuration, dict):
+        for name in _NESTED_POINTS:
+            yield from _at(configuration.get(name), f"{where}: configuration: {name}", depth + 1)
+        for name in _NESTED_LISTS:
+            inner = f"{where}: configuration: {name}"
+            yield from _in_list(configuration.get(name), inner, depth + 1)
+
+
+def faults_of_names(members: Document) -> Iterator[Fault]:
+    """A warning for each raw name that ZEP 9 allows and the core specification does not."""
+    for where, name, _ in named(members):
+        if is_raw_name(name) and _REGISTERED_NAME.fullmatch(name) is None:
+            problem = f"{shown(name)} is not a letter a-z with others, digits, -, _ or . behind it"
+            yield Fault("warning", where, problem, CORE_NAMES)
+
+
+def faults_of_ignored(members: Document, ignored: tuple[str, ...]) -> Iterator[Fault]:
+    """A warning for each of the `ignored` extensions and members."""
+    for member in members:
+        if member in ignored:
+            yield Fault("warning", member, "is not known here and ignored", MUST_UNDERSTAND)
+    for where, name, value in named(members):
+        top = where.partition("[")[0]
+        is_listed = where.endswith("]") and top in ("storage_transformers", "extensions")
+        may_be_ignored = is_listed and value.get("must_understand", True) is False
+        if may_be_ignored and name in ignored and name != PLACEHOLDER:
+            problem = f"{shown(name)} is not known here and ignored"
+            yield Fault("warning", where, problem, MUST_UNDERSTAND)

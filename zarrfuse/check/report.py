@@ -1,0 +1,155 @@
+"""How findings are shown: a line each, or one JSON document, and a progress bar on a terminal.
+
+Owns what a person or a program sees of a check. Used by `run`. It must not know how anything is found.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from zarrfuse.check.findings import Finding
+from zarrfuse.check.survey import Survey
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+class Report(Protocol):
+    """Where findings go as they are found."""
+
+    def add(self, finding: Finding) -> None:
+        """Show one finding."""
+
+    def end(self, survey: Survey, *, complete: bool) -> None:
+        """Show what was looked at; `complete` is false if the check was interrupted."""
+
+
+class Counts:
+    """How many findings there were, by level."""
+
+    def __init__(self) -> None:
+        self.errors = 0
+        self.warnings = 0
+
+    def add(self, finding: Finding) -> None:
+        """Count one."""
+        if finding.level == "error":
+            self.errors += 1
+        else:
+            self.warnings += 1
+
+
+class Lines:
+    """A line on stdout for each finding, and a summary on stderr."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.progress: Progress | None = None
+
+    def add(self, finding: Finding) -> None:
+        """See `Report`. Above the progress bar, where both are on one terminal."""
+        self.counts.add(finding)
+        if self.progress is not None and sys.stdout.isatty():
+            self.progress.console.print(
+                finding.line(), markup=False, highlight=False, emoji=False, soft_wrap=True
+            )
+        else:
+            print(finding.line(), flush=True)
+
+    def end(self, survey: Survey, *, complete: bool) -> None:
+        """See `Report`."""
+        looked_at = f"{_several(survey.nodes, 'node')}, {_several(survey.chunks, 'chunk')}"
+        if survey.bytes_read:
+            looked_at += f", {survey.bytes_read / 1e6:.1f} MB read"
+        errors, warnings = self.counts.errors, self.counts.warnings
+        found = f"{_several(errors, 'error')}, {_several(warnings, 'warning')}"
+        if not errors and not warnings:
+            found = "nothing is wrong"
+        state = "" if complete else "interrupted; until then "
+        print(f"zarrfuse: {state}{found} ({looked_at})", file=sys.stderr)
+
+
+class Document:
+    """One JSON document on stdout, a finding a line, written as they are found."""
+
+    def __init__(self, source: str) -> None:
+        self.counts = Counts()
+        sys.stdout.write(f'{{"source": {json.dumps(source)}, "findings": [')
+
+    def add(self, finding: Finding) -> None:
+        """See `Report`."""
+        comma = "," if self.counts.errors or self.counts.warnings else ""
+        self.counts.add(finding)
+        sys.stdout.write(f"{comma}\n{json.dumps(finding.to_json())}")
+        sys.stdout.flush()
+
+    def end(self, survey: Survey, *, complete: bool) -> None:
+        """See `Report`."""
+        facts: dict[str, Any] = {
+            "errors": self.counts.errors,
+            "warnings": self.counts.warnings,
+            "nodes": survey.nodes,
+            "chunks": survey.chunks,
+            "chunk_bytes": survey.chunk_bytes,
+            "bytes_read": survey.bytes_read,
+            "complete": complete,
+        }
+        line = "\n" if self.counts.errors or self.counts.warnings else ""
+        sys.stdout.write(f"{line}],\n{json.dumps(facts)[1:]}\n")
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+@contextmanager
+def progress_of(survey: Survey, lines: Lines | None) -> Iterator[None]:
+    """Shows on stderr how many bytes of the chunks have been read, if that is a terminal.
+
+    `lines` are what is written to stdout meanwhile, if anything that a person reads.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    class Read(ProgressColumn):
+        """Brings the task up to date whenever it is shown."""
+
+        def render(self, task: Task) -> str:
+            progress.update(task.id, completed=survey.bytes_read)
+            return ""
+
+    progress = Progress(
+        Read(),
+        TextColumn("reading chunks"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    progress.add_task("", total=survey.chunk_bytes)
+    if lines is not None:
+        lines.progress = progress
+    try:
+        with progress:
+            yield
+    finally:
+        if lines is not None:
+            lines.progress = None

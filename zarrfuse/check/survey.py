@@ -1,0 +1,63 @@
+"""One check of one store: what is found, and how far it has come.
+
+Owns the order of things: all names, sizes and documents first, then the bytes of the chunks that are
+whole so far. Going through the store a second time for those costs a listing of each folder again and
+saves keeping a list of them. Used by `run` and by who calls `check.findings`.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from zarrfuse.check.findings import Finding
+from zarrfuse.check.walk import FoundChunk, FoundNode, Walk
+from zarrfuse.stores.base import Store
+
+
+class Survey:
+    """A check of `store`; its numbers can be looked at while `findings` goes on.
+
+    `nodes`, `chunks` and `chunk_bytes` are what was found, `bytes_read` what of the latter has been
+    read.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.nodes = 0
+        self.chunks = 0
+        self.chunk_bytes = 0
+        self.bytes_read = 0
+
+    def findings(self, *, deep: bool) -> Iterator[Finding]:
+        """Everything that is wrong, as it is found; with `deep` also in the bytes of chunks."""
+        yield from self.shallow()
+        if deep:
+            yield from self.deep()
+
+    def shallow(self) -> Iterator[Finding]:
+        """Everything that is wrong with names, sizes and documents."""
+        for event in Walk(self._store).events():
+            if isinstance(event, Finding):
+                yield event
+            elif isinstance(event, FoundNode):
+                self.nodes += 1
+            else:
+                self.chunks += 1
+                self.chunk_bytes += event.chunk.size
+
+    def deep(self) -> Iterator[Finding]:
+        """Everything that is wrong with the bytes of the chunks that `shallow` has nothing against."""
+        from zarrfuse.check.deep import Verifier  # noqa: PLC0415  # with numpy
+
+        verifier = Verifier(self._store)
+        for event in Walk(self._store).events():
+            if not isinstance(event, FoundChunk):
+                continue
+            chunk = event.chunk
+            stop = self.bytes_read + chunk.size
+            count = partial(self._count, stop)
+            for fault in verifier.faults(event.path, chunk, event.files.encoded, count):
+                yield fault.at(event.path, chunk.key)
+            self.bytes_read = stop
+
+    def _count(self, stop: int, read: int) -> None:
+        self.bytes_read = min(self.bytes_read + read, stop)  # some bytes are read twice

@@ -1,0 +1,276 @@
+"""Which generic extensions act on a node, and whether those it lists allow it to be loaded (ZEP 10).
+
+Owns the registry of generic extensions and the reading of the `extensions` member. Used by `node`,
+and by `references` and the views, which add what acts on a node from elsewhere. It must not know
+documents beyond this one member, or where a node lies.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from zarrfuse.errors import MetadataError, text_of
+from zarrfuse.spec.extensions import GenericExtension
+from zarrfuse.spec.members import refuse_unknown, shown, take_array
+from zarrfuse.spec.names import Extension, is_name, parse_extension
+from zarrfuse.spec.paths import take_reference
+from zarrfuse.spec.registry import PlugInError, Registry, foreign
+from zarrfuse.spec.zep10 import BUILT_IN, ParentReference
+
+if TYPE_CHECKING:
+    from zarrfuse.spec.node import ArrayNode, GroupNode, NodeType
+
+    N = TypeVar("N", bound=ArrayNode | GroupNode)
+
+G = TypeVar("G", bound=GenericExtension)
+
+ENTRY_POINTS = "zarrfuse.extensions"
+"""The entry-point group: the name of a generic extension, and the class that implements it."""
+
+EXTENSIONS: Registry[GenericExtension] = Registry(ENTRY_POINTS, BUILT_IN, GenericExtension)
+"""The generic extensions that are understood here."""
+
+_REF = "-ref"
+# The facts that are no extension's to tell: those of nodes, and those of views.
+_TAKEN = frozenset(
+    {
+        *("node_type", "zarr_format", "shape", "data_type", "chunk_shape", "chunk_key_encoding"),
+        *("dimension_names", "fill_value", "order", "codecs", "parts", "extensions", "ignored"),
+        *("view", "path", "kind", "size", "node", "error", "key", "chunk_coords"),
+        *("told_by", "extension_errors"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """An extension that acts on a node.
+
+    `listed` is how it is written where its configuration stands, `kind` the class that its name
+    stands for. `array` leads from that place to the node it acts on: `""` if it is the same. Two are
+    equal if they are written and act alike, also if they were read at different times.
+    """
+
+    kind: type[GenericExtension]
+    extension: GenericExtension = field(compare=False)
+    listed: Extension
+    array: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The entry `index` of `extensions`, which stands for what is listed at the node `path`.
+
+    `path` is relative. `kind` is the extension that is taken from there, None for all that are
+    inherited (ZEP 10, Application to sub-nodes).
+    """
+
+    index: int
+    listed: Extension
+    kind: type[GenericExtension] | None
+    path: str
+
+    @property
+    def title(self) -> str:
+        """The entry as a message names it."""
+        return f"extensions[{self.index}]: {self.listed.name}: reference: {shown(self.path)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the `extensions` member says: all as listed, those that act, those that refer to another
+    node, and the names of those that are ignored."""
+
+    extensions: tuple[Extension, ...] = ()
+    active: tuple[Active, ...] = ()
+    references: tuple[Reference, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+NOTHING_LISTED = Judged()
+
+
+def judge_extensions(value: object, shape: tuple[int, ...] | None) -> Judged:
+    """What the `extensions` of an array with this shape, or of a group (None), say.
+
+    Raises `MetadataError` if `value` is not an array of one or more extensions, one of them must be
+    understood and is not known, or one that is known is wrong (ZEP 10, Proposal and Processing).
+    """
+    values = take_array(value, "extensions")
+    if not values:
+        raise MetadataError("extensions: must list one or more extensions, or be left out")
+    extensions = []
+    active = []
+    references = []
+    ignored = []
+    for index, item in enumerate(values):
+        where = f"extensions[{index}]"
+        listed = parse_extension(item, where)
+        extensions.append(listed)
+        try:
+            found = _judge(index, listed, shape)
+        except MetadataError as error:
+            raise MetadataError(f"{where}: {error}") from error
+        if isinstance(found, Active):
+            active.append(found)
+        elif found is not None:
+            references.append(found)
+        elif listed.must_understand:
+            raise MetadataError(
+                f"{where}: {listed.name} must be understood: {EXTENSIONS.unknown(listed.name)}"
+            )
+        else:
+            ignored.append(listed.name)
+    return Judged(tuple(extensions), tuple(active), tuple(references), tuple(ignored))
+
+
+def _judge(
+    index: int, listed: Extension, shape: tuple[int, ...] | None
+) -> Active | Reference | None:
+    """What one entry is; None for one that is not known."""
+    name, configuration = listed.name, listed.configuration
+    kind = EXTENSIONS.find(name)
+    if kind is None:
+        base = name.removesuffix(_REF)
+        referred = EXTENSIONS.find(base) if base != name and is_name(base) else None
+        if referred is None:
+            return None
+        refuse_unknown(configuration, {"reference"}, name)
+        if "reference" not in configuration:
+            raise MetadataError(f"{name}: reference: is missing")
+        return _refer(index, listed, referred, shape)
+    if kind is ParentReference:
+        parent = configured(kind, listed, shape)
+        assert isinstance(parent, ParentReference)
+        return Reference(index, listed, None, parent.reference)
+    if kind.by_reference and configuration.keys() == {"reference"}:
+        return _refer(index, listed, kind, shape)
+    _refuse_misplaced(kind, listed, shape, referring=False)
+    return Active(kind, configured(kind, listed, shape), listed)
+
+
+def _refer(
+    index: int, listed: Extension, kind: type[GenericExtension], shape: tuple[int, ...] | None
+) -> Reference:
+    _refuse_misplaced(kind, listed, shape, referring=True)
+    path = take_reference(listed.configuration["reference"], f"{listed.name}: reference")
+    return Reference(index, listed, kind, path)
+
+
+def _refuse_misplaced(
+    kind: type[GenericExtension],
+    listed: Extension,
+    shape: tuple[int, ...] | None,
+    *,
+    referring: bool,
+) -> None:
+    node_type: NodeType = "group" if shape is None else "array"
+    if node_type not in kind.node_types and not (referring and kind.inherited):
+        raise MetadataError(f"{listed.name}: is no extension of {node_type}s")
+
+
+def configured(
+    kind: type[GenericExtension], listed: Extension, shape: tuple[int, ...] | None
+) -> GenericExtension:
+    """The extension that `listed` writes down, at an array with this shape or a group (None).
+
+    Raises `MetadataError` that starts with its name.
+    """
+
+    try:
+        made = foreign(listed.name, lambda: kind.from_configuration(listed.configuration, shape))
+    except PlugInError:
+        raise
+    except MetadataError as error:
+        raise MetadataError(f"{listed.name}: {error}") from error
+    if not isinstance(made, GenericExtension):
+        raise PlugInError(f"{listed.name}: from_configuration gives something else")
+    return made
+
+
+def interpret(node: N, active: Iterable[Active]) -> N:
+    """The node after each of `active` has acted on it, in order. Raises `MetadataError`."""
+    for acting in active:
+        if type(acting.extension).interpret is not GenericExtension.interpret:
+            node = _interpreted(node, acting)
+    return node
+
+
+def _interpreted(node: N, acting: Active) -> N:
+    name = acting.listed.name
+    try:
+        found = foreign(name, lambda: acting.extension.interpret(node))
+    except PlugInError as error:
+        raise MetadataError(f"extensions: {error}") from error
+    except MetadataError as error:
+        raise MetadataError(f"extensions: {name}: {error}") from error
+    if not isinstance(found, type(node)):
+        raise PlugInError(f"extensions: {name}: interpret gives no {node.node_type}")
+    return found
+
+
+def first_of(active: Iterable[Active], kind: type[G]) -> G | None:
+    """The extension of this kind that counts: the last, which is the nearest to the node."""
+    found = [acting.extension for acting in active if isinstance(acting.extension, kind)]
+    return found[-1] if found else None
+
+
+def below(active: Iterable[Active], path: str) -> tuple[Active, ...]:
+    """What of the extensions of one node also acts on the node at `path` below it."""
+    return tuple(
+        Active(acting.kind, acting.extension, acting.listed, f"{acting.array}/{path}".lstrip("/"))
+        for acting in active
+        if acting.kind.inherited
+    )
+
+
+def joined(above: Sequence[Active], own: Sequence[Active]) -> tuple[Active, ...]:
+    """What acts on a node from above, and then what acts on it by itself; nothing twice.
+
+    A node may refer to what lies above it.
+    """
+    if not above or not own:
+        return tuple(above or own)
+    return (*(acting for acting in above if acting not in own), *own)
+
+
+def add_facts(facts: dict[str, Any], active: Sequence[Active]) -> None:
+    """Adds to `facts` what extensions tell, the nearest last; what stands there already stays.
+
+    Which extension told what is under `told_by`. What one fails to tell is told of, under
+    `extension_errors`.
+    """
+    if not active:
+        return
+    told: dict[str, Any] = {}
+    by: dict[str, str] = {}
+    failures = []
+    for acting in active:
+        name = acting.listed.name
+        try:
+            found = _checked_facts(acting.extension.facts(acting.array))
+        except Exception as error:  # somebody else's code, and other facts remain
+            failures.append(f"{name}: {text_of(error)}")
+            continue
+        told |= found
+        by |= dict.fromkeys(found, name)
+    new = {key: value for key, value in told.items() if key not in facts}
+    if new:
+        facts |= new
+        facts["told_by"] = facts.get("told_by", {}) | {key: by[key] for key in new}
+    if failures:
+        facts["extension_errors"] = [*facts.get("extension_errors", ()), *failures]
+
+
+def _checked_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(facts)
+    for name in found:
+        if not isinstance(name, str):
+            raise TypeError(f"facts: {shown(name)} is no name")
+        if name in _TAKEN:
+            raise ValueError(f"facts: {name} has a meaning already")
+    json.dumps(found, allow_nan=False)
+    return found

@@ -1,0 +1,88 @@
+"""Paths from one node to another, as extensions write them down.
+
+Owns which paths are allowed and where they lead; paths are those of nodes below the root of a store,
+`/`-separated, `""` for the root. Used by the extensions that name other nodes, by `references` and by
+the views. It must not know what lies at a path.
+"""
+
+from collections.abc import Sequence
+
+from zarrfuse.errors import MetadataError
+from zarrfuse.spec.members import shown, take_array, take_string
+
+
+def take_paths_below(value: object, member: str) -> tuple[str, ...]:
+    """The relative paths that `value` lists: one or more, each once, all of nodes below.
+
+    Raises `MetadataError` naming `member` and the index of the first wrong one.
+    """
+    paths = []
+    for index, item in enumerate(take_array(value, member)):
+        path = take_string(item, f"{member}[{index}]")
+        if problem := _problem(path, frozenset({"", ".", ".."})):
+            raise MetadataError(f"{member}[{index}]: {shown(path)} {problem}")
+        paths.append(path)
+    if not paths:
+        raise MetadataError(f"{member}: must list one or more paths")
+    seen = set()
+    for index, path in enumerate(paths):
+        if path in seen:
+            raise MetadataError(f"{member}[{index}]: {shown(path)} stands twice")
+        seen.add(path)
+    return tuple(paths)
+
+
+def take_reference(value: object, member: str) -> str:
+    """The reference that `value` is: a relative path of names and `..` (ZEP 10, Sub-nodes).
+
+    Raises `MetadataError` naming `member`.
+    """
+    path = take_string(value, member)
+    if problem := _problem(path, frozenset({"", "."})):
+        raise MetadataError(f"{member}: {shown(path)} {problem}")
+    return path
+
+
+def _problem(path: str, refused: frozenset[str]) -> str | None:
+    if path.startswith("/"):
+        return "is absolute; paths are relative to the node"
+    for character, name in (("\0", "NUL"), ("\\", "backslash")):
+        if character in path:
+            return f"holds a {name}"
+    for segment in path.split("/"):
+        if segment in refused:
+            return f"has the path segment {segment!r}"
+    return None
+
+
+def target(path: str, reference: str) -> str | None:
+    """The node that `reference` leads to from the node `path`; None if that leaves the store."""
+    segments = _segments(path)
+    for segment in reference.split("/"):
+        if segment != "..":
+            segments.append(segment)
+        elif segments:
+            segments.pop()
+        else:
+            return None
+    return "/".join(segments)
+
+
+def relative(path: str, start: str) -> str:
+    """The shortest way to the node `path` from the node `start`; `""` from a node to itself."""
+    here, there = _segments(start), _segments(path)
+    common = _common(here, there)
+    return "/".join([".."] * (len(here) - common) + there[common:])
+
+
+def _segments(path: str) -> list[str]:
+    return path.split("/") if path else []
+
+
+def _common(first: Sequence[str], second: Sequence[str]) -> int:
+    count = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count

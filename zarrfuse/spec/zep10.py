@@ -1,0 +1,195 @@
+"""The generic extensions that ZEP 10 gives as examples, built in.
+
+Owns what each of them says and does; the texts they follow are in ZEP 10, Examples, under the title
+that each docstring names. Used by `active`, which finds them by name, and by whoever asks a node for
+one of them: what is rendered takes its origin and range from here, what writes asks whether empty
+chunks are written, what reads ahead asks what is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from zarrfuse.errors import MetadataError
+from zarrfuse.spec.extensions import GenericExtension
+from zarrfuse.spec.members import refuse_unknown, shown, take_integers, take_object
+from zarrfuse.spec.paths import relative, take_paths_below, take_reference
+
+if TYPE_CHECKING:
+    from zarrfuse.spec.node import NodeType
+
+
+_ARRAY: frozenset[NodeType] = frozenset({"array"})
+_GROUP: frozenset[NodeType] = frozenset({"group"})
+
+
+@dataclass(frozen=True, slots=True)
+class Offset(GenericExtension):
+    """Which element of the array is the origin (ZEP 10, Offset).
+
+    It need not lie inside the array: the text has an array that is a region of a larger one.
+    """
+
+    name: ClassVar[str] = "example.offset"
+    node_types: ClassVar[frozenset[NodeType]] = _ARRAY
+    offset: tuple[int, ...]
+
+    @classmethod
+    def from_configuration(
+        cls, configuration: Mapping[str, Any], shape: tuple[int, ...] | None
+    ) -> Self:
+        """See the base class: as many integers as there are dimensions."""
+        refuse_unknown(configuration, {"offset"})
+        offset = take_integers(_required(configuration, "offset"), "offset", minimum=None)
+        if shape is not None and len(offset) != len(shape):
+            raise MetadataError(
+                f"offset: has {len(offset)} numbers, shape has {len(shape)} dimensions"
+            )
+        return cls(offset)
+
+    def facts(self, array: str) -> Mapping[str, Any]:
+        """The origin."""
+        return {"origin": list(self.offset)}
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayStatistics(GenericExtension):
+    """The range of the values in the array (ZEP 10, Statistics)."""
+
+    name: ClassVar[str] = "example.array-statistics"
+    node_types: ClassVar[frozenset[NodeType]] = _ARRAY
+    min: float
+    max: float
+
+    @classmethod
+    def from_configuration(
+        cls, configuration: Mapping[str, Any], shape: tuple[int, ...] | None
+    ) -> Self:
+        """See the base class: two numbers, the first not above the second."""
+        refuse_unknown(configuration, {"min", "max"})
+        low, high = (_take_number(configuration, member) for member in ("min", "max"))
+        if low > high:
+            raise MetadataError(f"min: must be at most max, {shown(high)}, not {shown(low)}")
+        return cls(low, high)
+
+    def facts(self, array: str) -> Mapping[str, Any]:
+        """The range."""
+        return {"statistics": {"min": self.min, "max": self.max}}
+
+
+@dataclass(frozen=True, slots=True)
+class SkipEmptyChunks(GenericExtension):
+    """Chunks that hold nothing but the fill value are not written (ZEP 10, Skip empty chunks)."""
+
+    name: ClassVar[str] = "example.skip_empty_chunks"
+    node_types: ClassVar[frozenset[NodeType]] = _ARRAY
+
+    def facts(self, array: str) -> Mapping[str, Any]:
+        """What zarr-python calls it."""
+        return {"write_empty_chunks": False}
+
+
+@dataclass(frozen=True, slots=True)
+class MultiscaleArrays(GenericExtension):
+    """Arrays below the group that are one pyramid, in order (ZEP 10, Multiscale arrays)."""
+
+    name: ClassVar[str] = "example.multiscale-arrays"
+    node_types: ClassVar[frozenset[NodeType]] = _GROUP
+    datasets: tuple[str, ...]
+
+    @classmethod
+    def from_configuration(
+        cls, configuration: Mapping[str, Any], shape: tuple[int, ...] | None
+    ) -> Self:
+        """See the base class: one or more paths of arrays below the group."""
+        refuse_unknown(configuration, {"multiscale"})
+        multiscale = take_object(_required(configuration, "multiscale"), "multiscale")
+        refuse_unknown(multiscale, {"datasets"}, "multiscale")
+        if "datasets" not in multiscale:
+            raise MetadataError("multiscale: datasets: is missing")
+        return cls(take_paths_below(multiscale["datasets"], "multiscale: datasets"))
+
+    def facts(self, array: str) -> Mapping[str, Any]:
+        """The paths of the arrays, from the node that shows them if that lies below."""
+        if ".." in array.split("/"):  # the way back takes names that nobody tells here
+            return {}
+        return {"multiscale": [relative(path, array) for path in self.datasets]}
+
+
+@dataclass(frozen=True, slots=True)
+class TieredStorage(GenericExtension):
+    """Arrays below the group whose bytes are slow or costly to get (ZEP 10, Tiered storage)."""
+
+    name: ClassVar[str] = "example.tiered-storage"
+    node_types: ClassVar[frozenset[NodeType]] = _GROUP
+    inherited: ClassVar[bool] = True
+    slow_arrays: frozenset[str]
+
+    @classmethod
+    def from_configuration(
+        cls, configuration: Mapping[str, Any], shape: tuple[int, ...] | None
+    ) -> Self:
+        """See the base class: one or more paths of arrays below the group."""
+        refuse_unknown(configuration, {"slow-arrays"})
+        paths = take_paths_below(_required(configuration, "slow-arrays"), "slow-arrays")
+        return cls(frozenset(paths))
+
+    def tier(self, array: str) -> str | None:
+        """`slow` for an array that is not to be read unless somebody asks for it, else None."""
+        return "slow" if array in self.slow_arrays else None
+
+    def opening(self, array: str, key: str) -> str | None:
+        """Warns of a slow array."""
+        if self.tier(array) is None:
+            return None
+        return f"is on slow storage, as {self.name} says: reading it may take long, or cost money"
+
+    def facts(self, array: str) -> Mapping[str, Any]:
+        """`tier`, for the arrays that are slow."""
+        tier = self.tier(array)
+        return {} if tier is None else {"tier": tier}
+
+
+@dataclass(frozen=True, slots=True)
+class ParentReference(GenericExtension):
+    """Whatever is inherited at another node acts on this one, too (ZEP 10, Application to sub-nodes).
+
+    It does nothing itself: `references` puts in its place what it refers to.
+    """
+
+    name: ClassVar[str] = "example.parent-ref"
+    aliases: ClassVar[tuple[str, ...]] = ("https://zarr.dev/extensions/parent-ref",)
+    reference: str
+
+    @classmethod
+    def from_configuration(
+        cls, configuration: Mapping[str, Any], shape: tuple[int, ...] | None
+    ) -> Self:
+        """See the base class: the relative path of the other node."""
+        refuse_unknown(configuration, {"reference"})
+        return cls(take_reference(_required(configuration, "reference"), "reference"))
+
+
+BUILT_IN: tuple[type[GenericExtension], ...] = (
+    Offset,
+    ArrayStatistics,
+    SkipEmptyChunks,
+    MultiscaleArrays,
+    TieredStorage,
+    ParentReference,
+)
+
+
+def _required(configuration: Mapping[str, Any], member: str) -> Any:
+    if member not in configuration:
+        raise MetadataError(f"{member}: is missing")
+    return configuration[member]
+
+
+def _take_number(configuration: Mapping[str, Any], member: str) -> float:
+    value = _required(configuration, member)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise MetadataError(f"{member}: must be a number, not {shown(value)}")
+    return value

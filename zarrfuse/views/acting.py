@@ -1,0 +1,33 @@
+"""Lets generic extensions act when a chunk is opened.
+
+Owns what becomes of their warnings, refusals and faults. Used by `chunks`.
+"""
+
+import errno
+from collections.abc import Callable, Iterable
+
+from zarrfuse.errors import ZarrfuseError, text_of
+from zarrfuse.spec.active import Active
+
+
+def before_opening(
+    acting: Iterable[Active], path: str, key: str, report: Callable[[str], None]
+) -> None:
+    """Tells extensions that the chunk `key` of the array at `path` is about to be opened.
+
+    Their warnings are reported. What they refuse with is raised, if it is an exception of ours, and
+    as `RuntimeError` otherwise: a fault of theirs, even an OSError, is no answer of a store.
+    """
+    where = path or "the root array"
+    for each in acting:
+        who = f"the extension {each.listed.name} of {where}"
+        try:
+            warning = each.extension.opening(each.array, key)
+        except ZarrfuseError as refusal:
+            if refusal.errno in errno.errorcode:
+                raise
+            raise RuntimeError(f"{who} refuses without an errno") from refusal
+        except Exception as error:
+            raise RuntimeError(f"{who} fails: {text_of(error)}") from error
+        if warning is not None:
+            report(f"{where} {warning}")

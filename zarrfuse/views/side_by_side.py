@@ -1,0 +1,75 @@
+"""The `all` view: several views of one store, each in a folder of its own.
+
+Used by `views.opening`. It knows the views by their roots and names, not what they show.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from zarrfuse.errors import NotFound
+from zarrfuse.stores.base import Entry, Kind, Reader, Store
+from zarrfuse.views.base import Facts, Folder, join
+
+
+class SideBySide(Folder):
+    """The root: a folder for each view, as old as the store's own."""
+
+    path = ""
+
+    def __init__(self, store: Store, roots: Mapping[str, Folder]) -> None:
+        self._store = store
+        self._views = {name: _Below(name, root) for name, root in roots.items()}
+
+    def scan(self) -> Iterator[Entry]:
+        """See `views.base.Folder`."""
+        root = self._store.stat("")
+        return (Entry(name, Kind.FOLDER, 0, root.mtime_ns) for name in self._views)
+
+    def lookup(self, name: str, *, wait: bool = True) -> Entry:
+        """See `views.base.Folder`; the empty name is that of the root itself."""
+        if name and name not in self._views:
+            raise NotFound(f"there is no view {name}, only {', '.join(self._views)}")
+        return Entry(name, Kind.FOLDER, 0, self._store.stat("", wait=wait).mtime_ns)
+
+    def child(self, name: str) -> Folder:
+        """See `views.base.Folder`."""
+        self.lookup(name)
+        return self._views[name]
+
+    def open(self, name: str, *, wait: bool = True) -> Reader:
+        """There are no files here."""
+        raise NotFound(f"no file {name}")
+
+    def readlink(self, name: str) -> str:
+        """There are no links here."""
+        raise NotFound(f"no link {name}")
+
+    def facts(self, name: str | None) -> Facts:
+        """See `views.base.Folder`."""
+        if name is not None:
+            self.lookup(name)
+        return {"view": "all", "path": name or "", "kind": "folder"}
+
+
+class _Below:
+    """A folder of one of the views, at its place below theirs."""
+
+    def __init__(self, view: str, folder: Folder) -> None:
+        self._view = view
+        self._folder = folder
+        self.path = f"{view}/{folder.path}" if folder.path else view
+        self.scan = folder.scan
+        self.list = folder.list
+        self.lookup = folder.lookup
+        self.open = folder.open
+        self.readlink = folder.readlink
+
+    def child(self, name: str) -> Folder:
+        """See `views.base.Folder`."""
+        return _Below(self._view, self._folder.child(name))
+
+    def facts(self, name: str | None) -> Facts:
+        """See `views.base.Folder`; the path is that below all views."""
+        return {
+            **self._folder.facts(name),
+            "path": self.path if name is None else join(self.path, name),
+        }
