@@ -2,7 +2,7 @@
 
 The map of the house, top to bottom; imports point down only:
 
-* `cli` - commands and options; `demo`, `doctor` and `info` are what some of them do.
+* `cli` - commands and options; `check`, `demo`, `doctor` and `info` are what some of them do.
 * `daemon` - mount, readiness, signals, unmount; `mounts` - what the kernel has mounted.
 * `fuse` - kernel requests in, replies and errno out; `inodes` - numbers for names; `handles` - what
   is open; `replies` - what the kernel is told of names; `threads` - store calls with a time-out;
