@@ -8,7 +8,7 @@ import io
 import math
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -36,14 +36,25 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="zarrfuse")
+        try:
+            app(prog_name="zarrfuse")
+        finally:
+            if sys.stdout is not None:  # it is, if this was started with its output closed
+                sys.stdout.flush()  # here, since an error of it at exit is a traceback
     except ZarrfuseError as error:
         _fail(str(error))
     except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(EXIT_FAILED)
     except OSError as error:
+        _drop_output()
         _fail(f"{error.filename}: {error.strerror}" if error.filename else text_of(error))
+
+
+def _drop_output() -> None:
+    """What could not be written is not tried again when the interpreter ends."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(sentence: str) -> NoReturn:
@@ -60,7 +71,10 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _top(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Mount a Zarr store as ordinary files."""
@@ -78,12 +92,26 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _not_empty(path: str) -> str:
+    """An empty path is a variable that was not set, and not the folder that a shell is in."""
+    if not path:
+        raise typer.BadParameter("it is empty")
+    return path
+
+
+def _path(name: str, help_: str) -> Any:
+    return typer.Argument(metavar=name, help=help_, callback=_not_empty)
+
+
+Source = Annotated[str, _path("SOURCE", "A folder, or a .zip or .ozx file.")]
+
+
 @app.command()
 def mount(
-    source: Annotated[str, typer.Argument(help="A folder, or a .zip or .ozx file.")],
-    mountpoint: Annotated[str, typer.Argument(help="An empty folder.")],
+    source: Source,
+    mountpoint: Annotated[str, _path("MOUNTPOINT", "An empty folder.")],
     view: Annotated[
-        str, typer.Option(help=f"What to show: {' or '.join(VIEWS)}.", metavar="VIEW")
+        str, typer.Option(metavar="VIEW", help=f"What to show: {', '.join(VIEWS)}.")
     ] = VIEWS[0],
     option: Annotated[
         list[str] | None,
@@ -112,14 +140,11 @@ def mount(
     log_file: Annotated[str | None, typer.Option(metavar="F", help="Write the log there.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
 ) -> None:
-    """Mount SOURCE on MOUNTPOINT; in the background, and ready when the command returns."""
+    """Mount SOURCE on MOUNTPOINT. In the background, and ready when the command returns."""
     from zarrfuse import daemon, mounts  # noqa: PLC0415
 
     if view not in VIEWS:
         raise typer.BadParameter(f"{view} is none of {', '.join(VIEWS)}", param_hint="--view")
-    for name, path in (("SOURCE", source), ("MOUNTPOINT", mountpoint)):
-        if not path:
-            raise typer.BadParameter("it is empty", param_hint=name)
     daemon.mount(
         MountConfig(
             source=os.path.realpath(source),
@@ -139,7 +164,7 @@ def mount(
 
 @app.command()
 def unmount(
-    mountpoint: Annotated[str, typer.Argument(help="Where it is mounted.")],
+    mountpoint: Annotated[str, _path("MOUNTPOINT", "Where it is mounted.")],
     lazy: Annotated[
         bool, typer.Option("--lazy", help="Now, although files are open; they stay readable.")
     ] = False,
@@ -156,24 +181,29 @@ def unmount(
 
 @app.command()
 def info(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A source, or a path in a mount.")],
+    path: Annotated[str, _path("PATH", "A source, or a path in a mount.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print the tree of arrays and groups, or what is known of one file in a mount."""
+    """Print what PATH holds. The tree of arrays and groups, or all that a mount knows of a file."""
+    import logging  # noqa: PLC0415
+
     from zarrfuse.info import show  # noqa: PLC0415
 
+    # What a view logs of a node that it does not load stands in the tree.
+    logging.getLogger("zarrfuse").addHandler(logging.NullHandler())
     show(path, as_json=as_json)
 
 
 @app.command()
 def check(
-    source: Annotated[str, typer.Argument(help="A folder, or a .zip or .ozx file.")],
+    source: Source,
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every chunk: verify checksums and shard indexes.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what is wrong with SOURCE; exits with 0 if nothing, 1 if something, 2 if unreadable."""
+    """Say what is wrong with SOURCE. Exits with 0 if nothing is, 1 if something is, 2 if SOURCE
+    cannot be looked at."""
     from zarrfuse.check.run import run  # noqa: PLC0415
 
     raise typer.Exit(run(source, deep=deep, as_json=as_json))
@@ -181,9 +211,9 @@ def check(
 
 @app.command()
 def demo(
-    folder: Annotated[str, typer.Argument(help="Where to write it.")] = "zarrfuse-demo",
+    folder: Annotated[str, _path("FOLDER", "Where to write it.")] = "zarrfuse-demo",
 ) -> None:
-    """Write a small dataset into FOLDER/data, mount it on FOLDER/mnt, and show it."""
+    """Write a small dataset, and mount it. FOLDER/data is mounted on FOLDER/mnt."""
     from zarrfuse.demo import run  # noqa: PLC0415
 
     run(folder)

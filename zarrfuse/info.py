@@ -189,4 +189,4 @@ def _show_facts(facts: Facts, as_json: bool) -> None:
     width = max(map(len, facts))
     for key, value in facts.items():
         text = value if isinstance(value, str) else json.dumps(value)
-        print(f"{key:<{width}}  {text}")
+        print(_printable(f"{key:<{width}}  {text}"))

@@ -674,12 +674,19 @@ ZARR_V2 = [
     of_v2("v2: no compressor", "compressor", V2_METADATA, compressor=ABSENT),
     of_v2("v2: a compressor without id", "compressor: id", V2_METADATA, compressor={}),
     of_v2("v2: filters as an object", "filters", V2_METADATA, filters={}),
+    of_v2(
+        "v2: a member with a slip of the pen",
+        "'dimension_seperator'",
+        V2_METADATA,
+        level="warning",
+        dimension_seperator=".",
+    ),
     of_v2("v2: another order", "order", V2_METADATA, order="K"),
     of_v2("v2: another separator", "dimension_separator", V2_METADATA, dimension_separator="-"),
     Case(
         "v2: a group with members",
         {".zgroup": b'{"zarr_format": 2, "attributes": {}}'},
-        [("error", ".zgroup", "'attributes'", (V2, "Groups"))],
+        [("warning", ".zgroup", "'attributes'", (V2, "Groups"))],
     ),
     Case(
         "v2: a group of another format",

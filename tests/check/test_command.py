@@ -13,6 +13,10 @@ import pytest
 from datasets import array, group, write_keys
 from mounting import COMMAND, wait_for, zarrfuse
 
+from zarrfuse.check.run import run
+from zarrfuse.check.walk import Event, FoundNode, Walk
+from zarrfuse.errors import Stale
+
 CHECK = (*COMMAND, "check")
 
 
@@ -104,8 +108,51 @@ def test_the_plain_view_of_a_dataset_is_clean_and_the_chunks_view_is_not_looked_
         assert f"check {demo}" in done.stderr
 
 
-def test_wrong_options_exit_with_2() -> None:
-    assert zarrfuse("check", check=False).returncode == 2
+def test_mounts_below_the_source_are_left_out(
+    demo: Path, tmp_path: Path, mounted: Callable[..., Path]
+) -> None:
+    write_keys(tmp_path / "data", {"zarr.json": array(), "c/0/0": b"1234"})
+    points = [mounted(demo), mounted(demo, "--view", "plain")]
+    done = zarrfuse("check", tmp_path)
+    assert done.stderr.splitlines() == [
+        *(f"zarrfuse: {point} is a mount of {demo}, and left out" for point in points),
+        "zarrfuse: nothing is wrong (1 node, 1 chunk)",
+    ]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--deep",)])
+def test_a_source_that_can_no_longer_be_listed_exits_with_2(
+    wrong: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    walked: list[Walk] = []
+
+    def events(walk: Walk) -> Iterator[Event]:
+        walked.append(walk)
+        if "--deep" not in options or len(walked) == 2:
+            yield FoundNode("")
+            raise Stale("the folder is gone")
+        yield from whole(walk)
+
+    whole = Walk.events
+    (wrong / "a/c/0/1").write_bytes(b"1234")  # for --deep to read
+    monkeypatch.setattr(Walk, "events", events)
+    code = run(str(wrong), deep="--deep" in options, as_json="--json" in options)
+    assert code == 2
+    assert "zarrfuse: the folder is gone\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["a/c/0/0", "a/c/0", "a/c", "a/zarr.json"])
+def test_a_path_inside_a_node_is_told_where_to_look(wrong: Path, path: str) -> None:
+    done = zarrfuse("check", wrong / path, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"; it lies in {wrong / 'a'}: check that\n")
+
+
+@pytest.mark.parametrize("arguments", [(), ("",), ("a", "b"), ("a", "--shallow")])
+def test_wrong_arguments_exit_with_2(arguments: tuple[str, ...]) -> None:
+    done = zarrfuse("check", *arguments, check=False)
+    assert done.returncode == 2
+    assert "Error: " in done.stderr
 
 
 def test_the_shallow_check_opens_no_chunk(tmp_path: Path) -> None:
@@ -160,7 +207,25 @@ def test_a_terminal_shows_rate_and_time_left_and_ctrl_c_ends_it_cleanly(large: P
     assert "reading chunks" in shown
     assert "274.9 GB" in shown
     assert "interrupted; until then nothing is wrong" in shown
+    assert re.search(r"\d\.\d [MG]B read", shown)
     assert "Traceback" not in shown
+
+
+def test_json_on_a_terminal_has_nothing_between_its_lines(tmp_path: Path) -> None:
+    keys = {"zarr.json": array(codecs=["bytes", "crc32c"]), "c/0/0": b"12345678"}
+    write_keys(tmp_path, keys)
+    terminal, end = pty.openpty()
+    process = subprocess.Popen([*CHECK, tmp_path, "--deep", "--json"], stdout=end, stderr=end)
+    os.close(end)
+    shown = b""
+    try:
+        while True:
+            shown += os.read(terminal, 4096)
+    except OSError:  # nobody has the other end any more
+        os.close(terminal)
+    assert process.wait(10) == 1
+    [finding] = json.loads(shown)["findings"]
+    assert finding["file"] == "c/0/0"
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -19,6 +19,7 @@ from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec
 from zarrfuse.check import blocks, deep
 from zarrfuse.check.findings import Finding
 from zarrfuse.check.survey import Survey
+from zarrfuse.stores.opening import open_store
 
 
 def found_in(files: dict[str, bytes], block_bytes: int = blocks.BLOCK_BYTES) -> list[Finding]:
@@ -134,6 +135,23 @@ def test_inner_chunks_that_are_the_same_bytes_are_fine() -> None:
     assert found_in(files) == []
 
 
+def test_inner_chunks_that_share_bytes_are_not_verified_again_and_again(tmp_path: Path) -> None:
+    """20,000 times 64 MiB from a file that holds them once."""
+    count, size = 20_000, 64 << 20
+    index = np.zeros((count, 2), "<u8")
+    index[:, 1] = size - np.arange(count)
+    inner = [codec("gzip", level=1), "crc32c"]
+    shards = sharding(chunk_shape=[1], codecs=["bytes", *inner], index_codecs=[LITTLE])
+    write_keys(tmp_path, {"zarr.json": array((count,), (count,), codecs=[shards]), "c/0": b""})
+    with (tmp_path / "c/0").open("wb") as chunk:
+        chunk.seek(size)
+        chunk.write(index.tobytes())
+    survey = Survey(open_store(str(tmp_path)))
+    levels = [finding.level for finding in survey.findings(deep=True)]
+    assert levels.count("warning") == count - 1
+    assert survey.bytes_read == survey.chunk_bytes
+
+
 def test_an_index_of_another_byte_order_is_read() -> None:
     pairs = b"".join(n.to_bytes(8, "big") for at in range(4) for n in (at, 1))
     index_codecs = [codec("bytes", endian="big")]
@@ -141,6 +159,15 @@ def test_an_index_of_another_byte_order_is_read() -> None:
     assert found_in({"zarr.json": document, "c/0/0": b"1234" + pairs}) == []
     wrong = array(codecs=[sharding(index_codecs=[LITTLE])])
     assert len(found_in({"zarr.json": wrong, "c/0/0": b"1234" + pairs})) == 4
+
+
+def test_an_index_too_large_to_be_read_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep, "_LARGEST_INDEX", 63)
+    pairs = b"".join(n.to_bytes(8, "little") for _ in range(4) for n in (0, 1))
+    files = {"zarr.json": array(codecs=[sharding()]), "c/0/0": b"1" + pairs + crc(pairs)}
+    [finding] = found_in(files)
+    assert (finding.level, finding.member) == ("warning", "shard index")
+    assert "has 68 bytes, more than the 63" in finding.problem
 
 
 def test_a_large_chunk_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> None:

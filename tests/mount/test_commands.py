@@ -2,14 +2,16 @@
 
 import json
 import os
+import re
 import signal
+import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from datasets import array, concat_parts, group, suffix_keys, v2_array, write_keys, zip_folder
-from mounting import clear, wait_for, zarrfuse
+from mounting import COMMAND, clear, wait_for, zarrfuse
 from processes import processes_about
 
 from zarrfuse import __version__, mounts
@@ -245,6 +247,66 @@ def test_the_version_is_printed() -> None:
     assert zarrfuse("--version").stdout == f"zarrfuse {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["mount", "unmount", "info", "demo", "doctor"])
+COMMANDS = ["mount", "unmount", "info", "check", "demo", "doctor"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str) -> None:
     assert command in zarrfuse(command, "--help").stdout
+
+
+def test_help_has_a_whole_sentence_for_each_command() -> None:
+    told = zarrfuse("--help").stdout
+    assert re.findall(r"^  ([a-z]+)  ", told.partition("Commands:")[2], re.MULTILINE) == COMMANDS
+    assert "..." not in told.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("command", ["unmount", "info", "check", "demo"])
+def test_an_empty_path_is_not_taken_for_this_folder(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = zarrfuse(command, "", check=False)
+    assert done.returncode == 2
+    assert "is empty" in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_node_that_is_not_loaded_is_told_of_once(source: Path) -> None:
+    done = zarrfuse("info", source)
+    assert done.stderr == ""
+    assert done.stdout.count("torn/zarr.json") == 1
+
+
+@pytest.fixture
+def buffered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs write what they print when it is much, or when they end."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+
+
+@pytest.mark.usefixtures("buffered")
+@pytest.mark.parametrize("arguments", [["--help"], ["doctor"], ["info"], ["info", "--json"]])
+def test_a_reader_that_has_gone_ends_a_command_in_silence(
+    arguments: list[str], source: Path
+) -> None:
+    command, *options = arguments
+    paths = [source] if command == "info" else []
+    end, output = os.pipe()
+    os.close(end)
+    done = subprocess.run(
+        [*COMMAND, command, *paths, *options], stdout=output, stderr=subprocess.PIPE, check=False
+    )
+    os.close(output)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.usefixtures("buffered")
+@pytest.mark.parametrize("command", ["info", "check"])
+def test_output_that_cannot_be_written_is_a_failure_in_one_line(command: str, source: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, command, source], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.count(b"No space left on device") == 1
+    assert b"Exception" not in done.stderr

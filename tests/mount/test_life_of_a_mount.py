@@ -304,3 +304,15 @@ def test_the_mount_holds_no_pipe_of_the_command_that_made_it(source: Path, tmp_p
         zarrfuse("unmount", point)
     finally:
         clear(point)
+
+
+def test_a_dead_mount_in_a_source_spoils_nothing_else(
+    source: Path, served: Served, tmp_path: Path
+) -> None:
+    daemon = served(source)
+    outer = daemon.mountpoint.parent
+    write_keys(outer / "beside", {"zarr.json": group()})
+    killed(daemon.mountpoint)
+    told = zarrfuse("info", outer).stdout
+    assert "beside  group" in told
+    assert f"{daemon.mountpoint.name}  not loaded" in told

@@ -112,7 +112,7 @@ def nested(depth: int) -> Any:
         ("r7", "'r7' must be r and a number of bits that is a multiple of 8"),
         ("r0", "'r0' must be"),
         ("r08", "'r08' must be"),
-        ("r" + "8" * 5000, "must be r and a number"),
+        ("r" + "8" * 1000, "must be r and a number"),
         (configured("uint8", endian="little"), "configuration: 'endian': unknown member"),
         (configured("r8", pad=0), "configuration: 'pad': unknown member"),
         (configured("bfloat16", pad=0), "configuration: 'pad': unknown member"),

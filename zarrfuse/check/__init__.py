@@ -2,8 +2,9 @@
 
 `findings` is the same in a program. `walk` goes through a store and hands each document to
 `documents` (`documents_v2` for Zarr v2) and each folder of an array to `chunks`; `deep` reads the
-chunks that are whole as far as names and sizes tell. `run` is the command: `report` shows what is
-found. `rules` has the rules that findings cite, `docs/check.md` tells of all of them.
+chunks that are whole as far as names and sizes tell. `source` opens what is checked, `run` is the
+command, `report` shows what is found. `rules` has the rules that findings cite; `docs/check.md` tells
+of all of them.
 
 Everything is a generator: what is found is told at once, and kept nowhere.
 """
@@ -18,13 +19,14 @@ __all__ = ["Finding", "Rule", "findings"]
 def findings(source: str, *, deep: bool = False) -> Iterator[Finding]:
     """Everything wrong with a folder or a zip file, as it is found.
 
-    With `deep` every chunk is read, after all else has been looked at. Raises `SourceError` if
-    `source` is none of them, and what a listing raises if it cannot be listed.
+    Mounts of zarrfuse in the folder are left out. With `deep` every chunk is read, after all else
+    has been looked at. Raises `SourceError` if `source` is none of them, or a mount that shows parts
+    merged, and what a listing raises if it cannot be listed.
     """
+    from zarrfuse.check.source import open_source  # noqa: PLC0415
     from zarrfuse.check.survey import Survey  # noqa: PLC0415
-    from zarrfuse.stores.opening import open_store  # noqa: PLC0415
 
-    store = open_store(source)
+    store = open_source(source)
     try:
         yield from Survey(store).findings(deep=deep)
     finally:

@@ -28,10 +28,12 @@ from zarrfuse.check.rules import (
 )
 from zarrfuse.spec.chunk_keys import METADATA_NAMES, DefaultEncoding, SuffixEncoding, V2Encoding
 from zarrfuse.spec.concat_parts import StoredParts
+from zarrfuse.spec.members import shown
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.base import Entry, Kind
 
 _NUMBERS = re.compile(r"[0-9]{1,18}")
+_MOST_TRIED = 100  # no real array has so many dimensions, and each costs a key of all of them
 _SAID = -1
 """The size of a part of which has been said already what is wrong."""
 _LIKE_CHUNKS = re.compile(r"c|[0-9]+")
@@ -98,7 +100,7 @@ class ChunkFiles:
             if folder.endswith(behind) and node.chunk_keys.decode(stem, node.ndim) is not None:
                 return Place.CHUNKS if node.chunk_at(stem) is not None else Place.OUTSIDE
         numbers = [int(digits) for digits in _NUMBERS.findall(folder)][: node.ndim]
-        for known in range(len(numbers), -1, -1):
+        for known in range(len(numbers), max(-1, len(numbers) - _MOST_TRIED), -1):
             key = node.chunk_key([*numbers[:known], *[0] * (node.ndim - known)])
             if any((key + suffix).startswith(f"{folder}/") for suffix in self._suffixes):
                 # A later number may be cut off: the folder `c/1` of three dimensions.
@@ -247,13 +249,15 @@ class ChunkFiles:
         if known.exact is not None:
             if size == known.exact:
                 return None
-            return _error(f"has {size} bytes, and its codecs make {known.exact}", rule)
+            return _error(f"has {size} bytes, and its codecs make {shown(known.exact)}", rule)
         if not size:
             return _error("has no bytes", rule)
         if size >= known.least:
             return None
         if known.shard is not None:
-            problem = f"has {size} bytes, and the index of the shard alone takes {known.least}"
+            problem = (
+                f"has {size} bytes, and the index of the shard alone takes {shown(known.least)}"
+            )
             return _error(problem, SHARD_FORMAT)
         return _error(f"has {size} bytes, and its checksum alone takes {known.least}", rule)
 

@@ -15,10 +15,13 @@ from zarrfuse.check.blocks import BLOCK_BYTES, Blocks, Bytes, opened
 from zarrfuse.check.chunks import Chunk
 from zarrfuse.check.encoded import CHECKSUM_BYTES, Encoded, Shard
 from zarrfuse.check.findings import Fault, Rule
-from zarrfuse.check.rules import CRC32C, SHARD_FORMAT, STORE
+from zarrfuse.check.rules import CRC32C, LIMITS, SHARD_FORMAT, STORE
 from zarrfuse.errors import text_of
+from zarrfuse.spec.members import shown
 from zarrfuse.stores.base import Store
 
+_LARGEST_INDEX = 256 << 20
+"""Bytes of a shard index: 16 million inner chunks. It is the one thing that is read whole."""
 _MISSING = np.uint64(2**64 - 1)
 
 Index = NDArray[np.uint64]
@@ -63,6 +66,11 @@ def _judge_shard(
     blocks: Blocks, shard: Shard, start: int, stop: int, where: str
 ) -> Iterator[Fault]:
     """What is wrong with the shard from `start` to `stop` (codec, Binary shard format)."""
+    if shard.index_bytes > _LARGEST_INDEX:
+        problem = f"has {shard.index_bytes} bytes, more than the {_LARGEST_INDEX} that are read"
+        yield Fault("warning", _below(where, "shard index"), problem, LIMITS)
+        blocks.pass_over(start, stop)
+        return
     at = start if shard.at_start else stop - shard.index_bytes
     encoded = blocks.take(at, at + shard.index_bytes)
     behind = shard.index_bytes - shard.index_checksums * CHECKSUM_BYTES
@@ -83,9 +91,11 @@ def _judge_shard(
         for number in order.tolist():
             low = start + int(offsets[number])
             high = low + int(sizes[number])
+            if low < read:  # verified already, however many are the same bytes or share some
+                continue
             blocks.pass_over(read, low)
             yield from _judge(blocks, shard.inner, low, high, _below(where, _title(shard, number)))
-            read = max(read, high)
+            read = high
     blocks.pass_over(read, stop)
 
 
@@ -121,7 +131,9 @@ def _stored(
             elif outside[number]:
                 yield number, f"has {size} bytes from {offset}, and the shard has {shard_bytes}"
             elif wrong_size[number]:
-                must = f"its codecs make {exact}" if exact is not None else _least(shard.inner)
+                must = (
+                    f"its codecs make {shown(exact)}" if exact is not None else _least(shard.inner)
+                )
                 yield number, f"has {size} bytes, and {must}"
             else:
                 yield number, f"has {size} bytes from {offset}, where the index of the shard lies"
@@ -132,7 +144,7 @@ def _stored(
 def _least(inner: Encoded) -> str:
     if inner.least == 1:
         return "nothing is encoded to none"
-    return f"its checksum or index alone takes {inner.least}"
+    return f"its checksum or index alone takes {shown(inner.least)}"
 
 
 def _overlaps(
@@ -154,7 +166,7 @@ def _overlaps(
         yield Fault("warning", title, problem, SHARD_FORMAT)
 
 
-_WRONG_CHECKSUM = "has a crc32c that is not that of its bytes"
+_WRONG_CHECKSUM = "is damaged: its crc32c is not that of its bytes"
 
 
 def _number(stored: Bytes) -> int:

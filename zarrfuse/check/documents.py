@@ -109,11 +109,7 @@ def judge(document: bytes) -> Judged:
         judged.add(member, clause, rule_of(member, clause))
         return judged
     judged.members = dict(members)
-    if len(document) <= _LARGEST_WITH_NAMES_COUNTED:
-        for name in names_that_stand_twice(document):
-            judged.add(
-                shown(name), "stands twice, and the last one counts", JSON_NAMES, warning=True
-            )
+    judged.faults += faults_of_names_that_stand_twice(document)
     if CONTEXT in members:
         try:
             members = resolve_context(members, frozenset(_HARMLESS))
@@ -138,8 +134,10 @@ def judge(document: bytes) -> Judged:
     return judged
 
 
-def names_that_stand_twice(document: bytes) -> list[str]:
-    """The names that an object in a JSON document holds more than once."""
+def faults_of_names_that_stand_twice(document: bytes) -> list[Fault]:
+    """A warning for each name that an object in a JSON document of any kind holds more than once."""
+    if len(document) > _LARGEST_WITH_NAMES_COUNTED:
+        return []
     twice: dict[str, None] = {}
 
     def note(pairs: list[tuple[str, Any]]) -> None:
@@ -153,7 +151,8 @@ def names_that_stand_twice(document: bytes) -> list[str]:
         json.loads(document, object_pairs_hook=note)
     except (ValueError, RecursionError):
         return []  # said elsewhere
-    return list(twice)
+    problem = "stands twice, and the last one counts"
+    return [Fault("warning", shown(name), problem, JSON_NAMES) for name in twice]
 
 
 def _judge_elements(judged: Judged, node: ArrayNode, doubtful: set[str]) -> None:

@@ -7,11 +7,10 @@ stores or paths.
 import re
 from typing import Any
 
-from zarrfuse.check.documents import Judged, names_that_stand_twice
+from zarrfuse.check.documents import Judged, faults_of_names_that_stand_twice
 from zarrfuse.check.findings import Fault, split_message
 from zarrfuse.check.repair import Harmless, Instead, mended, take
 from zarrfuse.check.rules import (
-    JSON_NAMES,
     V2_ATTRIBUTES,
     V2_DATA_TYPE,
     V2_FILL_VALUE,
@@ -25,6 +24,7 @@ from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
 
 _REQUIRED = ("compressor", "fill_value", "order", "filters")  # the reader asks for the others
+_ARRAY_MEMBERS = ("zarr_format", "shape", "chunks", "dtype", "dimension_separator", *_REQUIRED)
 
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _SIMPLE_TYPE = re.compile(r"([<>|])([biufcmMSUVO])([0-9]*)(?:\[([0-9]*[A-Za-z]+)\])?")
@@ -72,17 +72,19 @@ def judge_v2(name: str, document: bytes) -> Judged:
         judged.add(member, clause, rule_of_v2(name, member))
         return judged
     judged.members = dict(members)
-    for twice in names_that_stand_twice(document):
-        judged.add(shown(twice), "stands twice, and the last one counts", JSON_NAMES, warning=True)
+    judged.faults += faults_of_names_that_stand_twice(document)
     read = parse_v2_array if is_array else parse_v2_group
     outcome = mended(members, read, _HARMLESS, _HARMLESS_ITEMS)
     for member, clause in outcome.refusals:
         judged.add(member, clause, rule_of_v2(name, member))
     judged.node = node = outcome.node
     judged.layout = node is not None and outcome.doubtful <= _BESIDE_LAYOUT
+    known = _ARRAY_MEMBERS if is_array else ("zarr_format",)
+    for member in judged.members:
+        if member not in known:
+            rule = rule_of_v2(name, member)
+            judged.add(shown(member), "is not known and ignored", rule, warning=True)
     if not isinstance(node, ArrayNode):
-        for member in members.keys() - {"zarr_format"}:
-            judged.add(shown(member), "unknown member", rule_of_v2(name, member))
         return judged
     for member in _REQUIRED:
         if member not in members:
@@ -157,12 +159,8 @@ def _judge_simple_type(judged: Judged, value: str, member: str) -> int | None:
 def judge_attributes(document: bytes) -> list[Fault]:
     """Everything that is wrong with a `.zattrs`."""
     try:
-        members = decode_document(quote_constants(document))
+        decode_document(quote_constants(document))
     except MetadataError as error:
         member, clause = split_message(str(error))
         return [Fault("error", member, clause, V2_ATTRIBUTES)]
-    del members
-    return [
-        Fault("warning", shown(name), "stands twice, and the last one counts", JSON_NAMES)
-        for name in names_that_stand_twice(document)
-    ]
+    return faults_of_names_that_stand_twice(document)

@@ -21,6 +21,8 @@ from zarrfuse.views.base import join
 from zarrfuse.views.nodes import LARGEST_DOCUMENT
 
 _NODES_KEPT = 64
+_MOST_ALONE = 64
+"""References of one node that are followed one by one, to tell what is wrong with each."""
 
 
 class Links:
@@ -33,7 +35,7 @@ class Links:
     def followed(self, node: Node, path: str) -> tuple[Node, list[Fault]]:
         """(the node with its references followed, what is wrong with them)."""
         faults: list[Fault] = []
-        for reference in node.references:
+        for reference in node.references[:_MOST_ALONE]:
             try:
                 found = resolve(replace(node, references=(reference,)), path, self._load)
             except MetadataError as error:
@@ -46,7 +48,10 @@ class Links:
                 faults.append(Fault("warning", member, problem, MUST_UNDERSTAND))
         if not node.references or faults:
             return node, faults
-        return resolve(node, path, self._load), faults
+        try:
+            return resolve(node, path, self._load), faults
+        except MetadataError as error:  # all together are too many
+            return node, [Fault("error", *split_message(str(error)), REFERENCES)]
 
     def faults_of_paths(self, node: Node, path: str) -> Iterator[Fault]:
         """What is wrong with the paths of arrays that the extensions of a group name."""

@@ -67,13 +67,14 @@ def faults_of_names(members: Document) -> Iterator[Fault]:
 
 def faults_of_ignored(members: Document, ignored: tuple[str, ...]) -> Iterator[Fault]:
     """A warning for each of the `ignored` extensions and members."""
+    names = frozenset(ignored)
     for member in members:
-        if member in ignored:
+        if member in names:
             yield Fault("warning", member, "is not known here and ignored", MUST_UNDERSTAND)
     for where, name, value in named(members):
         top = where.partition("[")[0]
         is_listed = where.endswith("]") and top in ("storage_transformers", "extensions")
         may_be_ignored = is_listed and value.get("must_understand", True) is False
-        if may_be_ignored and name in ignored and name != PLACEHOLDER:
+        if may_be_ignored and name in names and name != PLACEHOLDER:
             problem = f"{shown(name)} is not known here and ignored"
             yield Fault("warning", where, problem, MUST_UNDERSTAND)

@@ -14,11 +14,15 @@ from typing import Any, TypeAlias
 import msgspec
 
 from zarrfuse.check.findings import split_message
-from zarrfuse.spec.members import Document, shown
+from zarrfuse.errors import MetadataError
+from zarrfuse.spec.members import Document, is_object, shown, take_member
 from zarrfuse.spec.node import Node, NodeError
 
 _MAX_FAULTS = 200
 """No more are looked for in one document: each costs another reading of it."""
+_MOST_BYTES = 32 << 20
+"""No more bytes are read again for that; attributes and copies, which nobody decodes, are not."""
+_OPAQUE = ("attributes", "consolidated_metadata")
 PLACEHOLDER = "zarrfuse.check.placeholder"
 """The name of an extension that stands where there was none that could be read."""
 
@@ -59,9 +63,15 @@ def mended(
     """
     found = Mended()
     whole: set[str] = set()
-    while len(found.refusals) < _MAX_FAULTS:
+    for opaque in _OPAQUE:
+        if opaque in members and is_object(members[opaque]):
+            put(members, opaque, {})
+    bytes_read = 0
+    while len(found.refusals) < _MAX_FAULTS and bytes_read < _MOST_BYTES:
+        document = msgspec.json.encode(members)
+        bytes_read += len(document)
         try:
-            found.node = read(msgspec.json.encode(members))
+            found.node = read(document)
             break
         except NodeError as error:
             # The name of the document stands in front.
@@ -89,8 +99,8 @@ def mended(
 def take(members: Document, name: str) -> Any:
     """The value of a member, or None where there is none or it cannot be represented."""
     try:
-        return msgspec.json.decode(members[name]) if name in members else None
-    except (ValueError, RecursionError):
+        return take_member(members, name, None)
+    except MetadataError:
         return None
 
 
@@ -162,7 +172,10 @@ def _mend_finely(
         if last not in items or len(indices) != 1 or not isinstance(lengths, list):
             return False
         lengths[indices[0]] = items[last]
-    put(members, name, value)
+    try:
+        put(members, name, value)
+    except RecursionError:  # decoding it went as deep as Python does
+        return False
     return True
 
 

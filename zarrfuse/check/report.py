@@ -62,7 +62,7 @@ class Lines:
         """See `Report`."""
         looked_at = f"{_several(survey.nodes, 'node')}, {_several(survey.chunks, 'chunk')}"
         if survey.bytes_read:
-            looked_at += f", {survey.bytes_read / 1e6:.1f} MB read"
+            looked_at += f", {_amount(survey.bytes_read)} read"
         errors, warnings = self.counts.errors, self.counts.warnings
         found = f"{_several(errors, 'error')}, {_several(warnings, 'warning')}"
         if not errors and not warnings:
@@ -104,13 +104,18 @@ def _several(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
+def _amount(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+
+
 @contextmanager
 def progress_of(survey: Survey, lines: Lines | None) -> Iterator[None]:
     """Shows on stderr how many bytes of the chunks have been read, if that is a terminal.
 
-    `lines` are what is written to stdout meanwhile, if anything that a person reads.
+    `lines` are what is written to stdout meanwhile, if anything that a person reads. Other output
+    that goes to a terminal is left alone: the bar would wipe it.
     """
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or (lines is None and sys.stdout.isatty()):
         yield
         return
     from rich.console import Console  # noqa: PLC0415

@@ -4,16 +4,12 @@ Owns the exit codes and the order of things for a person who waits. It must not 
 found or shown.
 """
 
-import json
-import os
 import sys
 
-from zarrfuse import mounts
 from zarrfuse.check.report import Document, Lines, progress_of
+from zarrfuse.check.source import WithoutMounts, open_source, where_to_look
 from zarrfuse.check.survey import Survey
 from zarrfuse.errors import SourceError, ZarrfuseError, text_of
-from zarrfuse.stores.opening import open_store
-from zarrfuse.views.control import CONTROL_NAME
 
 CLEAN, FOUND, NOT_READABLE, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: nothing is wrong, something is, the source cannot be looked at, Ctrl-C."""
@@ -22,10 +18,13 @@ CLEAN, FOUND, NOT_READABLE, INTERRUPTED = 0, 1, 2, 130
 def run(source: str, *, deep: bool, as_json: bool) -> int:
     """Check a source and show what is wrong with it; the exit code."""
     try:
-        _refuse_merged(source)
-        store = open_store(source)
+        store = open_source(source)
     except (ZarrfuseError, OSError) as error:
         return _not_readable(error)
+    if isinstance(store, WithoutMounts):
+        for mount in store.left_out.values():
+            told = f"{mount.mountpoint} is a mount of {mount.source}, and left out"
+            print(f"zarrfuse: {told}", file=sys.stderr)
     survey = Survey(store)
     lines = None if as_json else Lines()
     report = lines or Document(source)
@@ -41,37 +40,17 @@ def run(source: str, *, deep: bool, as_json: bool) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ZarrfuseError, OSError) as error:
-        if survey.nodes or isinstance(error, BrokenPipeError):
-            raise
+        if isinstance(error, OSError) and (survey.nodes or isinstance(error, BrokenPipeError)):
+            raise  # it may be that of the output
         return _not_readable(error)
     finally:
         if survey.nodes or as_json:
             report.end(survey, complete=complete)
         store.close()
     if not survey.nodes:
-        return _not_readable(SourceError(f"there is no Zarr array or group in {source}"))
+        nothing = f"there is no Zarr array or group in {source}{where_to_look(source)}"
+        return _not_readable(SourceError(nothing))
     return FOUND if report.counts.errors or report.counts.warnings else CLEAN
-
-
-def _refuse_merged(source: str) -> None:
-    """Raises `SourceError` for a path in a `chunks` mount.
-
-    That has the metadata of its source and merged parts: not one of them would be found.
-    """
-    path = mounts.resolved(source)
-    mount = mounts.mount_around(path)
-    if mount is None:
-        return
-    if mounts.answer_of(mount.mountpoint) != 0:
-        raise SourceError(f"the mount {mount.mountpoint} does not answer")
-    with open(os.path.join(mount.mountpoint, CONTROL_NAME, "status.json"), "rb") as status:
-        view = json.load(status)["view"]
-    below = os.path.relpath(path, mount.mountpoint).partition("/")[0]
-    if view == "chunks" or (view == "all" and below in (".", "chunks")):
-        raise SourceError(
-            f"{source} lies in a mount that shows parts merged: check {mount.source}, or a raw "
-            "or plain view of it"
-        )
 
 
 def _not_readable(error: Exception) -> int:

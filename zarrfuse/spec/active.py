@@ -34,6 +34,8 @@ EXTENSIONS: Registry[GenericExtension] = Registry(ENTRY_POINTS, BUILT_IN, Generi
 """The generic extensions that are understood here."""
 
 _REF = "-ref"
+# No sane node comes near. What is inherited is compared with what each node below lists itself.
+_MOST_EXTENSIONS = 256
 # The facts that are no extension's to tell: those of nodes, and those of views.
 _TAKEN = frozenset(
     {
@@ -102,6 +104,10 @@ def judge_extensions(value: object, shape: tuple[int, ...] | None) -> Judged:
     values = take_array(value, "extensions")
     if not values:
         raise MetadataError("extensions: must list one or more extensions, or be left out")
+    if len(values) > _MOST_EXTENSIONS:
+        raise MetadataError(
+            f"extensions: lists {len(values)} extensions, more than {_MOST_EXTENSIONS}"
+        )
     extensions = []
     active = []
     references = []

@@ -149,6 +149,8 @@ def _judge_chain(
     # Whether an array, or bytes, can arrive at a codec: both do behind one that is not known.
     is_array, is_bytes = True, False
     last_of_array = ""
+    makers = [at for at, c in enumerate(known) if c is None or c.kind == "array->bytes"]
+    last_maker = makers[-1] if makers else -1
     for place, (extension, codec) in enumerate(zip(codecs, known, strict=True)):
         member = f"[{place}]"
         given = array
@@ -157,8 +159,7 @@ def _judge_chain(
             array = Array(None, None)
             continue
         if codec.kind == "bytes->bytes":
-            made_later = any(c is None or c.kind == "array->bytes" for c in known[place + 1 :])
-            if not is_bytes and made_later:
+            if not is_bytes and place < last_maker:
                 clause = f"{extension.name} takes bytes, and stands before they are made"
                 yield Problem(member, clause, CHAIN_RULE)
             is_array = not is_bytes

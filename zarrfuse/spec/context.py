@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec.members import Document, shown, take_member
+from zarrfuse.spec.members import LARGEST_MEMBER, Document, shown, take_member
 from zarrfuse.spec.names import is_raw_name, is_uri_name
 
 CONTEXT = "@context"
@@ -44,21 +44,36 @@ _NESTED = {
 _WITH_NESTED = frozenset({"data_type", "codecs", "chunk_key_encoding"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Context:
-    """`prefixes` stand before a colon, `short_names` for a whole name; the values are URIs."""
+    """`prefixes` stand before a colon, `short_names` for a whole name; the values are URIs.
+
+    `room` is how many characters more they may stand for in one document.
+    """
 
     prefixes: Mapping[str, str] = field(default_factory=dict)
     short_names: Mapping[str, str] = field(default_factory=dict)
+    room: int = LARGEST_MEMBER
 
     def expanded(self, name: str) -> str:
-        """The URI that a name stands for, or the name itself."""
+        """The URI that a name stands for, or the name itself.
+
+        Raises `MetadataError` where a few characters stand for so many that they take all memory.
+        """
         if name in self.short_names:
-            return self.short_names[name]
+            return self._counted(self.short_names[name])
         prefix, colon, rest = name.partition(":")
         if colon and not rest.startswith("//") and prefix in self.prefixes:
-            return self.prefixes[prefix] + rest
+            return self._counted(self.prefixes[prefix] + rest)
         return name
+
+    def _counted(self, uri: str) -> str:
+        self.room -= len(uri)
+        if self.room < 0:
+            raise MetadataError(
+                f"{CONTEXT}: the names it stands for have more than {LARGEST_MEMBER} characters"
+            )
+        return uri
 
     def name_at(self, point: str, name: str) -> str:
         """The name that is meant by one at an extension point."""

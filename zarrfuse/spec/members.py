@@ -4,7 +4,6 @@ Used by every reader of metadata in `zarrfuse.spec`, so that refusals read alike
 member, a colon, one clause. It must not know any particular document.
 """
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
@@ -18,8 +17,11 @@ Document: TypeAlias = dict[str, msgspec.Raw]
 """The members of a JSON object, each still JSON: some are large, and most of these not needed."""
 
 _SHOWN_CHARACTERS = 80
+# An integer of more bits is not shown: Python may refuse to convert more than 640 digits.
+_SHOWN_BITS = 2000
 # The parts of a chunk, at their most (100,000), take about as much.
-_LARGEST_MEMBER = 4 << 20
+LARGEST_MEMBER = 4 << 20
+"""A member of more bytes of JSON is not decoded."""
 
 
 def shown(value: object) -> str:
@@ -33,6 +35,8 @@ def shown(value: object) -> str:
         return "an array"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
 
@@ -95,6 +99,8 @@ def refuse_unknown(members: Mapping[str, Any], known: Collection[str], member: s
 
 _DECODER = msgspec.json.Decoder(Document)
 _CONSTANT = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\b")
+# A string, whole or cut off, or a constant. Possessive: to look at each byte once.
+_STRING_OR_CONSTANT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|-?\b(?:NaN|Infinity)\b', re.DOTALL)
 
 
 class _Required(Enum):
@@ -123,17 +129,33 @@ def decode_document(document: bytes) -> Document:
         raise MetadataError("is nested too deeply") from error
 
 
+def decode_as_written(document: bytes) -> Document:
+    """What `decode_document` gives, with NaN and Infinity taken for strings where they lack quotes.
+
+    zarr-python writes such attributes, and Zarr v2 never forbade them.
+    """
+    try:
+        return decode_document(document)
+    except MetadataError:
+        quoted = quote_constants(document)
+        if quoted is document:
+            raise
+        return decode_document(quoted)
+
+
 def quote_constants(document: bytes) -> bytes:
     """`document` with NaN, Infinity and -Infinity, which are not JSON, made strings.
 
-    Comes back as it is if it holds none, or is broken in another way.
+    All else stays byte for byte, and nothing is decoded: attributes may be large.
     """
     if _CONSTANT.search(document) is None:
         return document
-    try:
-        return json.dumps(json.loads(document.decode(), parse_constant=str)).encode()
-    except (ValueError, RecursionError):
-        return document
+    return _STRING_OR_CONSTANT.sub(_quoted, document)
+
+
+def _quoted(found: re.Match[bytes]) -> bytes:
+    text = found[0]
+    return text if text.startswith(b'"') else b'"' + text + b'"'
 
 
 def decode_raw(raw: msgspec.Raw, member: str) -> Any:
@@ -143,8 +165,8 @@ def decode_raw(raw: msgspec.Raw, member: str) -> Any:
     take all memory: an empty object takes three bytes as JSON and 72 as a value.
     """
     size = memoryview(raw).nbytes
-    if size > _LARGEST_MEMBER:
-        raise MetadataError(f"{member}: has {size} bytes of JSON, more than {_LARGEST_MEMBER}")
+    if size > LARGEST_MEMBER:
+        raise MetadataError(f"{member}: has {size} bytes of JSON, more than {LARGEST_MEMBER}")
     try:
         return msgspec.json.decode(raw)
     except (ValueError, RecursionError) as error:  # those of msgspec are ValueErrors

@@ -16,7 +16,11 @@ from zarrfuse.spec.members import refuse_unknown, shown, take_object, take_strin
 # The regular expressions of ZEP 9, Extension naming, without their `^` and `$`: they are matched in
 # full, because `$` in Python lets a newline at the end pass.
 _RAW_NAME = re.compile(r"[a-z0-9\-_.]+")
-_URI_NAME = re.compile(r"https?://[^/?#]+[^?#]*")
+# Possessive (`++`): a name of 100,000 characters that is none would take minutes.
+_URI_NAME = re.compile(r"https?://[^/?#]++[^?#]*+")
+
+# No sane name comes near, and it stands in messages.
+_MAX_CHARACTERS = 1024
 
 _EXTENSION_MEMBERS = frozenset({"name", "configuration", "must_understand"})
 
@@ -79,6 +83,10 @@ def parse_extension(value: object, member: str) -> Extension:
 
 
 def _checked_name(name: str, member: str) -> str:
+    if len(name) > _MAX_CHARACTERS:
+        raise MetadataError(
+            f"{member}: has {len(name)} characters, more than the {_MAX_CHARACTERS} of a name"
+        )
     if not is_name(name):
         raise MetadataError(f"{member}: {shown(name)} is neither a raw name nor a URI-based name")
     return name

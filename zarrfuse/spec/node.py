@@ -35,7 +35,7 @@ from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.context import CONTEXT, resolve_context
 from zarrfuse.spec.members import (
     Document,
-    decode_document,
+    decode_as_written,
     decode_raw,
     is_object,
     may_be_ignored,
@@ -51,6 +51,9 @@ from zarrfuse.spec.transformers import judge_transformers
 from zarrfuse.spec.zep10 import SkipEmptyChunks
 
 NodeType: TypeAlias = Literal["array", "group"]
+
+# NumPy has 64. A chunk's key has a number for each, and is made for each folder looked at.
+_MAX_DIMENSIONS = 10_000
 
 NO_ATTRIBUTES = msgspec.Raw(b"{}")
 
@@ -220,7 +223,7 @@ def parse_v3(document: bytes) -> Node:
     """
     node_type: NodeType | None = None
     try:
-        members = decode_document(document)
+        members = decode_as_written(document)
         node_type = _peek_node_type(members)
         if CONTEXT in members:
             members = resolve_context(members, _ARRAY_MEMBERS | _GROUP_MEMBERS)
@@ -243,6 +246,14 @@ def check_format(members: Document, expected: int) -> None:
     value = take_member(members, "zarr_format")
     if value != expected or not isinstance(value, int):
         raise MetadataError(f"zarr_format: must be {expected}, not {shown(value)}")
+
+
+def take_shape(members: Document) -> tuple[int, ...]:
+    """The shape of an array. Raises `MetadataError`."""
+    shape = take_integers(take_member(members, "shape"), "shape", minimum=0)
+    if len(shape) > _MAX_DIMENSIONS:
+        raise MetadataError(f"shape: has {len(shape)} dimensions, more than {_MAX_DIMENSIONS}")
+    return shape
 
 
 def take_chunk_shape(value: object, member: str, ndim: int) -> tuple[int, ...]:
@@ -297,7 +308,7 @@ def _parse_group(members: Document) -> GroupNode:
 
 def _parse_array(members: Document) -> ArrayNode:
     ignored = _ignore_unknown(members, _ARRAY_MEMBERS)
-    shape = take_integers(take_member(members, "shape"), "shape", minimum=0)
+    shape = take_shape(members)
     ndim = len(shape)
     data_type = take_member(members, "data_type")
     _parse_vital(data_type, "data_type")

@@ -9,11 +9,10 @@ from zarrfuse.errors import MetadataError
 from zarrfuse.spec.chunk_keys import V2Encoding
 from zarrfuse.spec.members import (
     Document,
-    decode_document,
+    decode_as_written,
     quote_constants,
     shown,
     take_array,
-    take_integers,
     take_member,
     take_object,
     take_string,
@@ -27,6 +26,7 @@ from zarrfuse.spec.node import (
     NodeError,
     check_format,
     take_chunk_shape,
+    take_shape,
 )
 
 
@@ -38,7 +38,7 @@ def parse_v2_array(document: bytes, attributes: bytes | None = None) -> ArrayNod
     (Zarr v2 specification, Metadata).
     """
     try:
-        return _parse_v2_array(decode_document(quote_constants(document)), _raw(attributes))
+        return _parse_v2_array(decode_as_written(document), _raw(attributes))
     except MetadataError as error:
         raise NodeError(f".zarray: {error}", "array") from error
 
@@ -50,7 +50,7 @@ def parse_v2_group(document: bytes, attributes: bytes | None = None) -> GroupNod
     Raises `NodeError`, starting with `.zgroup:` and the member.
     """
     try:
-        check_format(decode_document(document), 2)
+        check_format(decode_as_written(document), 2)
         return GroupNode(zarr_format=2, raw_attributes=_raw(attributes))
     except MetadataError as error:
         raise NodeError(f".zgroup: {error}", "group") from error
@@ -58,7 +58,7 @@ def parse_v2_group(document: bytes, attributes: bytes | None = None) -> GroupNod
 
 def _parse_v2_array(members: Document, attributes: msgspec.Raw) -> ArrayNode:
     check_format(members, 2)
-    shape = take_integers(take_member(members, "shape"), "shape", minimum=0)
+    shape = take_shape(members)
     data_type = take_member(members, "dtype")
     if not isinstance(data_type, str) and not take_array(data_type, "dtype"):
         raise MetadataError("dtype: must not be empty")

@@ -16,7 +16,7 @@ import msgspec
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.chunk_keys import DefaultEncoding
 from zarrfuse.spec.codecs import kind_of
-from zarrfuse.spec.members import Document, decode_document, take_array, take_member
+from zarrfuse.spec.members import Document, decode_as_written, take_array, take_member
 from zarrfuse.spec.names import Extension, parse_extension
 from zarrfuse.spec.node import MISSING, NO_ATTRIBUTES, ArrayNode, GroupNode, Node, parse_v3
 
@@ -60,7 +60,7 @@ def document(node: Node, written: bytes | None = None) -> bytes:
     want them). Extensions and storage transformers are left out: who reads this reads chunks for
     which they have done their part.
     """
-    members = {} if written is None else decode_document(written)
+    members = {} if written is None else decode_as_written(written)
     return _text(node, members, 0).encode()
 
 
@@ -172,8 +172,8 @@ def _consolidated(raw: msgspec.Raw, depth: int) -> str | None:
     It then lacks nothing: it repeats what the nodes below say, and a reader without it asks them.
     """
     try:
-        members = decode_document(bytes(memoryview(raw)))
-        documents = decode_document(bytes(memoryview(members["metadata"])))
+        members = decode_as_written(bytes(memoryview(raw)))
+        documents = decode_as_written(bytes(memoryview(members["metadata"])))
         kind = take_member(members, "kind")
         if (
             kind != "inline"
@@ -195,7 +195,7 @@ def _consolidated_entry(entry: bytes, depth: int) -> str:
     node = parse_v3(entry)
     if problem(node) is not None or node.references:  # what these lead to is not at hand here
         raise MetadataError("cannot be rewritten")
-    return _text(node, decode_document(entry), depth + 1)
+    return _text(node, decode_as_written(entry), depth + 1)
 
 
 # -- JSON

@@ -82,6 +82,10 @@ class LocalStore(Store):
                         status = found.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue  # gone since
+                    except OSError:  # a mount that nobody serves any more: the rest can be listed
+                        kind = subfolder if found.is_dir(follow_symlinks=False) else file
+                        yield Entry(found.name, kind, 0, 0, True)
+                        continue
                     name = found.name
                     type_ = S_IFMT(status.st_mode)
                     if type_ == S_IFREG:

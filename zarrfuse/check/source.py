@@ -1,0 +1,81 @@
+"""Opens a source so that what is stored is judged, and not what is shown of it. Used by `run`.
+
+Owns which mounts are left out and which are refused.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from zarrfuse import mounts
+from zarrfuse.errors import SourceError
+from zarrfuse.stores.base import Entry, Store
+from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.opening import open_store
+from zarrfuse.views.base import join
+from zarrfuse.views.control import CONTROL_NAME
+from zarrfuse.views.nodes import DOCUMENTS
+
+
+def open_source(source: str) -> Store:
+    """The store to check. Raises `SourceError`."""
+    _refuse_merged(source)
+    if os.path.isdir(source):
+        return WithoutMounts(source)
+    try:
+        return open_store(source)
+    except SourceError as error:
+        raise SourceError(f"{error}{where_to_look(source)}") from error
+
+
+class WithoutMounts(LocalStore):
+    """A folder without what zarrfuse has mounted in it: that is looked at where it is stored.
+
+    `left_out` are these mounts by their keys.
+    """
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        below = os.path.join(self.root, "")
+        self.left_out = {
+            mount.mountpoint.removeprefix(below): mount
+            for mount in mounts.mounts()
+            if mount.type == mounts.TYPE and mount.mountpoint.startswith(below)
+        }
+
+    def scan(self, folder: str) -> Iterator[Entry]:
+        """See `stores.base.Store`."""
+        for entry in super().scan(folder):
+            if not self.left_out or join(folder, entry.name) not in self.left_out:
+                yield entry
+
+
+def _refuse_merged(source: str) -> None:
+    """Raises `SourceError` for a path in a `chunks` mount.
+
+    That has the metadata of its source and merged parts: not one of them would be found.
+    """
+    path = mounts.resolved(source)
+    mount = mounts.mount_around(path)
+    if mount is None:
+        return
+    if mounts.answer_of(mount.mountpoint) != 0:
+        raise SourceError(f"the mount {mount.mountpoint} does not answer: check {mount.source}")
+    with open(os.path.join(mount.mountpoint, CONTROL_NAME, "status.json"), "rb") as status:
+        view = json.load(status)["view"]
+    below = os.path.relpath(path, mount.mountpoint).partition("/")[0]
+    if view == "chunks" or (view == "all" and below in (".", "chunks")):
+        raise SourceError(
+            f"{source} lies in a mount that shows parts merged: check {mount.source}, or a raw "
+            "or plain view of it"
+        )
+
+
+def where_to_look(source: str) -> str:
+    """Which array or group a path lies in, for who asks of a chunk; nothing if in none."""
+    if os.path.exists(source):
+        for folder in Path(os.path.abspath(source)).parents:
+            if any((folder / document).is_file() for document in DOCUMENTS):
+                return f"; it lies in {folder}: check that"
+    return ""
