@@ -196,7 +196,7 @@ class ZarrOperations(pyfuse3.Operations):
             return self._replies.nothing
         slot = directory.put(entry)
         filled = self._replies.attributes(entry, directory.inode_of(slot), live=directory.live)
-        directory.lookups += 1  # only now: what cannot be told of is not looked up
+        self.inodes.looked_up(directory, 1)  # only now: what cannot be told of is not looked up
         return filled
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
@@ -314,7 +314,8 @@ class ZarrOperations(pyfuse3.Operations):
                 break
             await self._continue_listing(directory, handle.scan)
         if self._replies.own_names(token, directory, start_id):
-            directory.lookups += self._replies.names(token, directory, handle.slots_from(first))
+            told = self._replies.names(token, directory, handle.slots_from(first))
+            self.inodes.looked_up(directory, told)
 
     @answered
     async def releasedir(self, fh: int) -> None:

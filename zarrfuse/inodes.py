@@ -70,7 +70,7 @@ class Directory:
         self.live = is_live(folder)
         """Whether nothing of it may be kept: control files are rendered when asked for."""
         self.lookups = 0
-        """Lookups of names in here that the kernel has not given back."""
+        """Lookups of names in here that the kernel has not given back; `InodeTable.looked_up` counts."""
         self.scan: Any = None
         """The listing under way, if the folder is being listed for the first time."""
         self.handles = 0
@@ -173,10 +173,16 @@ class InodeTable:
         self._above.children[ROOT_INODE] = self.root
         self._directories = {0: self._above, 1: self.root}
         self._next_number = 2
+        self._lookups = 0
 
     def __len__(self) -> int:
         """Lookups that the kernel has not given back."""
-        return sum(d.lookups for d in self._directories.values())
+        return self._lookups
+
+    def looked_up(self, directory: Directory, count: int) -> None:
+        """The kernel was told of so many names in a directory."""
+        directory.lookups += count
+        self._lookups += count
 
     def place(self, inode: int) -> tuple[Directory, int]:
         """The directory an inode lies in, and its slot there. Raises `Stale` for an unknown one."""
@@ -209,7 +215,7 @@ class InodeTable:
             directory = self._directories.get(inode >> _SLOT_BITS)
             if directory is None or directory is self._above:
                 continue
-            directory.lookups -= count
+            self.looked_up(directory, -count)
             if directory.lookups <= 0:
                 self.release(directory)
 

@@ -7,11 +7,21 @@ that these tests need, and `--timeout SECONDS` for a store that does not answer.
 import argparse
 import json
 import logging
+import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
 from errors_raised import RAISED
-from fakes import MTIME_NS, FailingStore, HangingStore, LyingStore, MemoryStore, SlowStore
+from fakes import (
+    MTIME_NS,
+    FailingStore,
+    ForwardingStore,
+    HangingStore,
+    LyingStore,
+    MemoryStore,
+    SlowStore,
+)
 
 from zarrfuse import daemon
 from zarrfuse.config import MountConfig, Tuning
@@ -82,6 +92,21 @@ OPENED_AS = {
 }
 
 
+class WatchedStore(ForwardingStore):
+    """Takes down, once it is mounted, each call by which the event loop waits for it."""
+
+    def __init__(self, inner: Store, waited: Path) -> None:
+        super().__init__(inner)
+        self._waited = waited
+
+    def before(self, call: str, key: str, wait: bool) -> None:
+        """Write a line."""
+        in_loop = threading.current_thread() is threading.main_thread()
+        if wait and in_loop and call != "close" and self._waited.exists():
+            with self._waited.open("a") as lines:
+                lines.write(f"{call} {key!r}: {traceback.extract_stack(limit=4)[0]}\n")
+
+
 def store_of(spec: dict[str, Any], source: Path) -> Store:
     """The fake that a SPEC describes."""
     kind = spec["store"]
@@ -97,6 +122,8 @@ def store_of(spec: dict[str, Any], source: Path) -> Store:
         if kind == "hanging":
             return hanging
         return FailingStore(hanging, raised_for)
+    if kind == "watched":
+        return WatchedStore(local, source.with_name(f"{source.name}.waited"))
     if kind == "failing":
         return FailingStore(local, raised_for)
     if kind == "failing-space":

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from datasets import array, group, write_keys
-from mounting import Daemon, clear, zarrfuse
+from mounting import Daemon, clear, wait_for, zarrfuse
 
 Mounted = Callable[..., Path]
 Served = Callable[..., Daemon]
@@ -234,6 +234,9 @@ def nodes_of(source: Path) -> list[dict[str, Any]]:
 
 
 FAULTY = """
+import os
+import time
+
 from zarrfuse.errors import TimedOut
 from zarrfuse.spec.extensions import GenericExtension
 
@@ -258,6 +261,10 @@ class Faulty(GenericExtension):
     def opening(self, array, key):
         if self.fault in self.faults:
             raise self.faults[self.fault]
+        if self.fault == "hangs":
+            open(os.environ["GATE"] + ".waiting", "w").close()
+            while not os.path.exists(os.environ["GATE"]):
+                time.sleep(0.01)
 
     def facts(self, array):
         return {"shape": "hidden"} if self.fault == "facts" else {"fault": self.fault}
@@ -313,6 +320,26 @@ def test_an_extension_that_fails_gives_an_errno_and_the_mount_lives(
     fault = "RuntimeError: the extension test.faulty of value fails: ValueError: no such value"
     assert log.count(f"{fault}\n") == 1, "the traceback, once"
     assert "'test.faulty' is installed but fails: SystemExit: from here, too" in log
+
+
+@pytest.mark.usefixtures("with_faulty")
+def test_an_extension_that_does_not_come_back_keeps_nobody_else_waiting(
+    tmp_path: Path, stored: Stored, mounted: Mounted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("GATE", str(gate))
+    keys = {"a/zarr.json": faulty("hangs"), "a/c/0/0": b"data", "file": b"other"}
+    point = mounted(stored(keys))
+    os.stat(point / "a/c/0/0")
+    reader = subprocess.Popen(["cat", point / "a/c/0/0"], stdout=subprocess.PIPE)
+    try:
+        wait_for((tmp_path / "gate.waiting").exists)
+        other = subprocess.run(["cat", point / "file"], check=True, capture_output=True, timeout=10)
+        assert other.stdout == b"other"
+        assert reader.poll() is None
+    finally:
+        gate.touch()
+    assert reader.communicate(timeout=20)[0] == b"data"
 
 
 @pytest.mark.usefixtures("with_faulty")

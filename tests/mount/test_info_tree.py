@@ -71,6 +71,19 @@ def test_a_name_neither_breaks_a_line_nor_commands_the_terminal(
     assert printed(root, "utf-8")[1:] == [f"└── {shown}  {ARRAY}"]
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"), [("\x1b[2Jclear", "\\x1b[2Jclear"), (os.fsdecode(b"\xff"), "\\udcff")]
+)
+def test_nor_does_it_where_one_file_of_a_mount_is_told_of(
+    tmp_path: Path, mounted: Callable[..., Path], name: str, shown: str
+) -> None:
+    root = tmp_path / "names"
+    write_keys(root, {f"{name}/zarr.json": array(), f"{name}/c/0/0": b"1234"})
+    point = mounted(root)
+    lines = printed(point / name / "c/0/0", "utf-8")
+    assert [line.split()[1] for line in lines if line.startswith("path ")] == [f"{shown}/c/0/0"]
+
+
 def test_brackets_are_no_markup_and_nothing_is_cut(tmp_path: Path) -> None:
     root = tmp_path / "long"
     name = f"[bold]{'n' * 200}[red]:smile:"

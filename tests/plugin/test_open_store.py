@@ -9,6 +9,7 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -428,6 +429,25 @@ def test_a_folder_that_became_a_symlink_is_noticed(tmp_path: Path) -> None:
     stored.close()
 
 
+def test_no_folder_on_the_way_is_older_than_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_keys(tmp_path, {"run1/a/file": b"1", "run2/a/file": b"22"})
+    now = 0.0
+    monkeypatch.setattr(keys_module, "time", SimpleNamespace(monotonic=lambda: now))
+    (tmp_path / "current").symlink_to("run1")
+    stored = LocalStore(str(tmp_path))
+    found = Keys(RawFolder(stored), ttl_s=1)
+    assert list(found.names("current")) == ["a"]
+    (tmp_path / "current").unlink()
+    (tmp_path / "current").symlink_to("run2")
+    now = 0.9
+    assert found.lookup("current/a/file").size == 1
+    now = 1.1
+    assert found.lookup("current/a/file").size == 2
+    stored.close()
+
+
 @settings(deadline=None)
 @given(st.text("a./", max_size=12))
 def test_no_key_leads_out_of_the_source(parts_store: PlainStore, key: str) -> None:
@@ -495,6 +515,35 @@ def test_closing_lets_go_and_reading_opens_again(parts: Path) -> None:
     store.close()
 
 
+def test_a_read_that_is_under_way_ends_when_the_store_is_closed(
+    parts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = zarrfuse.open_store(parts)
+    real = Keys.open
+
+    def opened(self, key: str, *, wait: bool = True) -> Reader:
+        store.close()
+        return real(self, key, wait=wait)
+
+    monkeypatch.setattr(Keys, "open", opened)
+    assert store.get_sync("a/c/0/0").to_bytes() == b"\1\2\3\4"
+    gc.collect()
+    assert open_descriptors(parts) == 0
+
+
+def test_a_listing_that_is_under_way_ends_when_the_store_is_closed(parts: Path) -> None:
+    store = zarrfuse.open_store(parts)
+
+    async def close_within() -> list[str]:
+        found = []
+        async for key in store.list():
+            store.close()
+            found.append(key)
+        return found
+
+    assert len(asyncio.run(close_within())) == 5
+
+
 def test_a_store_that_is_dropped_lets_go(parts: Path) -> None:
     store = zarrfuse.open_store(parts)
     assert read(store, "a/c/0/0") is not None
@@ -522,3 +571,51 @@ def test_chunks_that_are_written_later_are_seen(parts: Path) -> None:
     for suffix, data in ((".head", b"a"), ("", b"bc"), (".tail", b"d")):
         (parts / f"a/c/0/1.bin{suffix}").write_bytes(data)
     assert read(store, "a/c/0/1") == b"abcd"
+
+
+def test_a_source_that_was_written_anew_is_opened_anew(parts: Path) -> None:
+    store = zarrfuse.open_store(parts)
+    opened = zarr.open_array(store, path="a")
+    assert opened[0].tolist() == [1, 2, 0, 0]
+    shutil.rmtree(parts)
+    write_keys(parts, {**PARTS, "a/c/0/0.bin.head": b"\x09", "new": b""})
+    assert opened[0].tolist() == [9, 2, 0, 0]
+    assert sync(store.exists("new"))
+    shutil.rmtree(parts)
+    write_keys(parts, {"newer": b""})
+    assert listed(store.list_dir("")) == listed(store.list()) == ["newer"]
+    gc.collect()
+    assert open_descriptors(parts) == 1
+
+
+def test_a_source_that_is_gone_is_an_error_not_a_fill_value(parts: Path) -> None:
+    store = zarrfuse.open_store(parts)
+    opened = zarr.open_array(store, path="a")
+    shutil.rmtree(parts)
+    for ask in (
+        lambda: opened[0],
+        lambda: sync(store.exists("zarr.json")),
+        lambda: listed(store.list()),
+        lambda: listed(store.list_dir("a")),
+    ):
+        with pytest.raises(FileNotFoundError, match="does not exist"):
+            ask()
+
+
+def test_a_store_of_a_symlink_stays_with_the_folder_it_led_to(parts: Path, tmp_path: Path) -> None:
+    """Else absent chunks would be those of another dataset."""
+    (tmp_path / "current").symlink_to("data")
+    store = zarrfuse.open_store(tmp_path / "current")
+    write_keys(tmp_path / "other", {"a/c/0/1.bin": b"other"})
+    (tmp_path / "current").unlink()
+    (tmp_path / "current").symlink_to("other")
+    assert read(store, "a/c/0/1") is None
+    assert read(store, "a/c/0/0") == b"\1\2\3\4"
+
+
+def test_a_zip_that_is_gone_is_read_as_it_was(parts: Path, tmp_path: Path) -> None:
+    zip_folder(parts, tmp_path / "data.zip")
+    store = zarrfuse.open_store(tmp_path / "data.zip")
+    (tmp_path / "data.zip").unlink()
+    assert read(store, "missing") is None
+    assert read(store, "a/c/0/0") == b"\1\2\3\4"

@@ -102,7 +102,11 @@ DATASETS = "multiscale: datasets"
     ("name", "configuration", "message"),
     [
         ("example.offset", {}, "offset: is missing"),
-        ("example.offset", {"offset": [1]}, "offset: has 1 numbers, shape has 2 dimensions"),
+        (
+            "example.offset",
+            {"offset": [1]},
+            "offset: must have a number for each of 2 dimensions, not 1",
+        ),
         ("example.offset", {"offset": [1, 2.0]}, "offset[1]: must be an integer, not 2.0"),
         ("example.offset", {"offset": [True, 2]}, "offset[0]: must be an integer, not true"),
         ("example.offset", {"offset": 3}, "offset: must be an array, not 3"),

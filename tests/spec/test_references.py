@@ -118,7 +118,7 @@ def test_what_is_taken_by_name_must_go_with_the_shape() -> None:
     )
     assert hierarchy.refusal("line") == (
         "extensions[0]: example.offset: reference: '../raw': "
-        "example.offset: offset: has 2 numbers, shape has 1 dimensions"
+        "example.offset: offset: must have a number for each of 1 dimensions, not 2"
     )
 
 

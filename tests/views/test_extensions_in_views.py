@@ -249,6 +249,12 @@ class Guard(GenericExtension):
         return None
 
 
+class Idle(GenericExtension):
+    """Does nothing when a chunk is opened."""
+
+    name: ClassVar[str] = "test.idle"
+
+
 class WrongErrno(ZarrfuseError):
     """An exception of ours whose errno is none."""
 
@@ -303,15 +309,32 @@ def test_any_other_fault_of_an_extension_is_one_that_names_it(
     assert raised.value.__cause__ is fault
 
 
-def test_without_waiting_a_fault_is_no_reason_to_ask_again(
+def test_a_fault_that_looks_like_one_of_the_store_is_no_reason_to_ask_again(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Guard, "refusal", BlockingIOError())
+    with pytest.raises(RuntimeError):
+        folder_at(MemoryStore(GUARDED), "g/b").open("0.1")
+
+
+def test_without_waiting_nobody_elses_code_is_asked(install: Install) -> None:
+    """It may take as long as it likes: a mount has one event loop."""
     folder = folder_at(MemoryStore(GUARDED), "g/b")
-    with pytest.raises(RuntimeError):
-        folder.open("0.1")
-    with pytest.raises(RuntimeError):
+    folder.open("0.1").close()
+    seen = list(Guard.seen)
+    with pytest.raises(BlockingIOError):
         folder.open("0.1", wait=False)
+    assert Guard.seen == seen
+
+
+def test_without_waiting_an_extension_that_does_nothing_there_is_no_obstacle(
+    install: Install,
+) -> None:
+    install(EXTENSIONS.group, {"test.idle": Idle})
+    keys = {"zarr.json": array(extensions=["test.idle"]), "c/0/0": b"data"}
+    folder = folder_at(MemoryStore(keys), "c/0")
+    folder.open("0").close()
+    folder.open("0", wait=False).close()
 
 
 def test_a_store_that_fails_above_an_array_does_not_keep_its_chunks(

@@ -20,7 +20,7 @@ from datasets import (
     v2_keys,
     write_keys,
 )
-from fakes import MTIME_NS, ForwardingStore, MemoryStore
+from fakes import MTIME_NS, FailingStore, ForwardingStore, MemoryStore
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -29,10 +29,13 @@ from zarrfuse.spec.chunk_keys import DefaultEncoding, parse_chunk_key_encoding
 from zarrfuse.spec.node import ArrayNode, parse_v3
 from zarrfuse.stores.base import Kind, Store
 from zarrfuse.stores.local import LocalStore
+from zarrfuse.views import plain_nodes
 from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks import ChunksView
+from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.opening import open_view
 from zarrfuse.views.plain_chunks import PlainChunks
+from zarrfuse.views.plain_nodes import Judgement, judge
 
 FOREVER = float("inf")
 
@@ -404,6 +407,44 @@ def test_a_document_of_zarr_v2_is_as_old_as_its_newer_file(tmp_path: Path) -> No
     assert root.lookup("zarr.json").mtime_ns == (tmp_path / ".zattrs").stat().st_mtime_ns
 
 
+def test_an_old_document_is_never_given_the_time_of_a_new_one(tmp_path: Path) -> None:
+    """Whoever has cached it would else take it for the new one, as long as that stays the same."""
+    write_keys(tmp_path, {"a/zarr.json": array((4, 4)), "v2/.zarray": v2_array()})
+    write_keys(tmp_path, {"v2/.zattrs": b'{"a": 1}'})
+    believing = open_view("plain", LocalStore(str(tmp_path)), FOREVER)
+    folders = [believing.child(name) for name in ("a", "v2")]
+    for folder in folders:  # looked at, but nobody has asked for the document
+        with pytest.raises(NotFound):
+            folder.lookup("nothing")
+    write_keys(tmp_path, {"a/zarr.json": array((8, 8)), "v2/.zattrs": b'{"a": 2}'})
+    os.utime(tmp_path / "a/zarr.json")
+    os.utime(tmp_path / "v2/.zattrs")
+    now = open_view("plain", LocalStore(str(tmp_path)), 0)
+    for folder in folders:
+        anew = now.child(folder.path)
+        assert content(folder, "zarr.json") != content(anew, "zarr.json")
+        before, after = folder.lookup("zarr.json"), anew.lookup("zarr.json")
+        assert before.size == after.size
+        assert before.mtime_ns != after.mtime_ns
+
+
+def test_a_document_half_written_a_moment_ago_does_not_hide_the_folder(tmp_path: Path) -> None:
+    write_keys(tmp_path, {"zarr.json": array(), "c/0/0": b"1234"})
+    root = open_view("plain", LocalStore(str(tmp_path)), FOREVER)
+    assert root.lookup("c").kind is Kind.FOLDER
+    (tmp_path / "zarr.json").write_bytes(b"")
+    assert set(root.list()) == {"zarr.json", "c"}
+    assert json.loads(content(root, "zarr.json"))["shape"] == [4, 4]
+
+
+def test_a_document_that_has_just_gone_does_not_hide_the_folder(tmp_path: Path) -> None:
+    write_keys(tmp_path, {"zarr.json": array(), "c/0/0": b"1234"})
+    root = open_view("plain", LocalStore(str(tmp_path)), FOREVER)
+    assert root.lookup("c").kind is Kind.FOLDER
+    (tmp_path / "zarr.json").unlink()
+    assert set(root.list()) == {"c"}
+
+
 # -- what it costs
 
 
@@ -468,6 +509,22 @@ def test_what_is_not_at_hand_is_not_waited_for() -> None:
             at(root, folder).open(name, wait=False)
 
 
+def test_who_must_not_wait_does_not_judge_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its document may be 64 MiB of fill value. Here it is asked for while a thread is at it."""
+    root = view({"zarr.json": array(), "c/0/0": b"1234"}, FOREVER)
+    judged = []
+
+    def judging(loaded: Loaded) -> Judgement:
+        judged.append(loaded)
+        with pytest.raises(BlockingIOError):
+            root.lookup("c", wait=False)
+        return judge(loaded)
+
+    monkeypatch.setattr(plain_nodes, "judge", judging)
+    assert root.lookup("c") == root.lookup("c", wait=False)
+    assert len(judged) == 1
+
+
 def test_a_document_that_was_written_is_at_hand() -> None:
     root = view({"a/zarr.json": array()}, FOREVER).child("a")
     with pytest.raises(BlockingIOError):
@@ -527,7 +584,48 @@ def test_a_link_beside_chunks_leads_where_it_led(local: Path) -> None:
     assert os.fspath(local)
 
 
+@pytest.mark.parametrize(
+    "link, to, shown_in, expected",
+    [
+        ("a/0/l", "../../data", "a/c/0", "../../../data"),
+        ("a/0/l", "../1", "a/c/0", "../1"),
+        ("a/0/l", "../more", "a/c/0", "../../more"),
+        ("a/0/l", "more", "a/c/0", "more"),
+        ("a/l", "1", "a", "c/1"),
+        ("a/l", "0/more", "a", "c/0/more"),
+        ("a/l", "more", "a", "more"),
+        ("a/l", ".", "a", "."),
+        ("a/0/l", "../..", "a/c/0", "../../.."),
+        ("a/0/l", "../../.data", "a/c/0", "../../../.data"),
+        ("a/0/l", "./nothing", "a/c/0", "nothing"),
+        ("a/more/l", "../0", "a/more", "../c/0"),
+    ],
+)
+def test_a_link_leads_to_where_its_target_is_shown(
+    local: Path, link: str, to: str, shown_in: str, expected: str
+) -> None:
+    """Of keys `0/1` the folders of chunks are shown a step further down, and what is in them too."""
+    keys = {"a/zarr.json": array(keys=v2_keys("/")), "a/0/1": b"chunk", "a/1/0": b"chunk"}
+    write_keys(
+        local, {**keys, "data/x": b"x", ".data/x": b"x", "a/more/x": b"x", "a/0/more/x": b"x"}
+    )
+    (local / link).symlink_to(to)
+    folder = at(open_view("plain", LocalStore(str(local)), 0), shown_in)
+    assert folder.list()["l"].kind is folder.lookup("l").kind is Kind.LINK
+    assert folder.readlink("l") == expected
+
+
 # -- side by side
+
+
+def test_a_folder_of_the_root_is_had_without_asking_the_store() -> None:
+    """The mount asks for it where it must not wait."""
+
+    def fails(call: str, key: str) -> BaseException | None:
+        return OSError(errno.EIO, "no answer")
+
+    root = open_view("all", FailingStore(MemoryStore({}), fails), 0)
+    assert root.child("plain").path == "plain"
 
 
 def test_all_views_side_by_side() -> None:

@@ -45,7 +45,7 @@ class Offset(GenericExtension):
         offset = take_integers(_required(configuration, "offset"), "offset", minimum=None)
         if shape is not None and len(offset) != len(shape):
             raise MetadataError(
-                f"offset: has {len(offset)} numbers, shape has {len(shape)} dimensions"
+                f"offset: must have a number for each of {len(shape)} dimensions, not {len(offset)}"
             )
         return cls(offset)
 

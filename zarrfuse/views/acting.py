@@ -1,6 +1,6 @@
 """Lets generic extensions act when a chunk is opened.
 
-Owns what becomes of their warnings, refusals and faults. Used by `chunks`.
+Owns when they are asked, and what becomes of their warnings, refusals and faults. Used by `chunks`.
 """
 
 import errno
@@ -8,18 +8,23 @@ from collections.abc import Callable, Iterable
 
 from zarrfuse.errors import ZarrfuseError, text_of
 from zarrfuse.spec.active import Active
+from zarrfuse.spec.extensions import GenericExtension
+from zarrfuse.spec.zep10 import BUILT_IN
 
 
 def before_opening(
-    acting: Iterable[Active], path: str, key: str, report: Callable[[str], None]
+    acting: Iterable[Active], path: str, key: str, report: Callable[[str], None], *, wait: bool
 ) -> None:
     """Tells extensions that the chunk `key` of the array at `path` is about to be opened.
 
     Their warnings are reported. What they refuse with is raised, if it is an exception of ours, and
-    as `RuntimeError` otherwise: a fault of theirs, even an OSError, is no answer of a store.
+    as `RuntimeError` otherwise: a fault of theirs, even an OSError, is no answer of a store. Without
+    `wait`, `BlockingIOError` where somebody else's code is to be asked, which may take its time.
     """
     where = path or "the root array"
     for each in acting:
+        if not wait and _may_take_its_time(type(each.extension)):
+            raise BlockingIOError(errno.EAGAIN, "code of an extension has to be asked")
         who = f"the extension {each.listed.name} of {where}"
         try:
             warning = each.extension.opening(each.array, key)
@@ -31,3 +36,7 @@ def before_opening(
             raise RuntimeError(f"{who} fails: {text_of(error)}") from error
         if warning is not None:
             report(f"{where} {warning}")
+
+
+def _may_take_its_time(kind: type[GenericExtension]) -> bool:
+    return kind.opening is not GenericExtension.opening and kind not in BUILT_IN

@@ -138,7 +138,7 @@ class ChunksFolder(Folder):
                 acting = folder._acting(owner, wait)
                 key = self._prefix(owner.path) + name if acting else ""
                 if acting and owner.node.chunk_at(key) is not None:
-                    before_opening(acting, owner.path, key, self._view.report)
+                    before_opening(acting, owner.path, key, self._view.report, wait=wait)
             array = self._array(owner)
             if array is not None:
                 if array.is_chunk(name):

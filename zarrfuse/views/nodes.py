@@ -38,6 +38,8 @@ class Loaded:
     """A folder that is a node: `node`, or why there is none (`error`).
 
     `is_group` tells that files beside its document belong to no array, also when it has an error.
+    `stamp` are the size and time of the document, `mtime_ns` the time of the newest of all that is
+    said here, both from before it was read: what was changed since has other ones.
     """
 
     path: str
@@ -45,6 +47,8 @@ class Loaded:
     node: Node | None
     error: str | None = None
     is_group: bool = False
+    stamp: tuple[int, int] = (0, 0)
+    mtime_ns: int = 0
 
 
 class _Document:
@@ -80,27 +84,28 @@ class _Document:
         return None
 
     def _take(self, document: str, entry: Entry, wait: bool) -> Loaded | None:
-        signature: tuple[object, ...] = (document, entry.size, entry.mtime_ns)
-        if document in _V2_PARSERS:
-            signature += self._of_zattrs(wait)
+        attributes = self._attributes(wait) if document in _V2_PARSERS else None
+        stamps = [(found.size, found.mtime_ns) for found in (entry, attributes) if found]
+        signature = (document, *stamps)
         if signature != self._signature:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a document has to be read")
             with self._lock:
                 if signature != self._signature:
-                    self._read, lasting = _load(self._store, self._path, document, entry.size)
+                    loaded, lasting = _load(self._store, self._path, document, entry.size)
+                    newest_ns = max(mtime_ns for _, mtime_ns in stamps)
+                    self._read = replace(loaded, stamp=stamps[0], mtime_ns=newest_ns)
                     self._signature = signature if lasting else None
         return self._read
 
-    def _of_zattrs(self, wait: bool) -> tuple[object, ...]:
-        """What tells that the attributes of a node of Zarr v2, a file of their own, have changed."""
+    def _attributes(self, wait: bool) -> Entry | None:
+        """The entry of the attributes of a node of Zarr v2, which are a file of their own."""
         try:
-            entry = self._store.stat(join(self._path, ".zattrs"), wait=wait)
+            return self._store.stat(join(self._path, ".zattrs"), wait=wait)
         except BlockingIOError:
             raise
         except Exception:  # whatever a store raises: reading them will tell of it
-            return ()
-        return entry.size, entry.mtime_ns
+            return None
 
 
 class _Referenced(_Document):
@@ -221,7 +226,9 @@ class NodeOf(_Document):
             return found.node
 
         try:
-            return replace(source, node=resolve(node, self._path, load))
+            node = resolve(node, self._path, load)
+            newest_ns = max(found.mtime_ns for found in (source, *seen.values()) if found)
+            return replace(source, node=node, mtime_ns=newest_ns)
         except MetadataError as error:
             text = f"{join(self._path, source.document)}: {error}"
             return replace(source, node=None, error=text)

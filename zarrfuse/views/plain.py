@@ -7,6 +7,7 @@ must not be loaded, or that nobody could decode, is refused: it is listed, and o
 or a chunk says why. All else is as in the `chunks` view, on which this one is built.
 """
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -137,7 +138,9 @@ class PlainFolder(Folder):
         place = self._place()
         if isinstance(place, _InChunks):
             return place.chunks.readlink(place.prefix, name)
-        return place.folder.readlink(name)
+        if place.chunks is None:
+            return place.folder.readlink(name)
+        return place.chunks.shown_link(place.folder, name)
 
     def facts(self, name: str | None) -> Facts:
         """See `views.base.Folder`.
@@ -163,7 +166,10 @@ class PlainFolder(Folder):
         for entry in entries:
             if entry.name not in METADATA_NAMES:
                 yield entry
-        yield place.node.entry()
+        try:
+            yield place.node.entry()
+        except NotFound:  # it has just gone
+            return
 
     # -- places ------------------------------------------------------------------------------
 
@@ -222,6 +228,8 @@ class PlainFolder(Folder):
             return _Stored(folder, above)
         node = self._node
         if node is None or node.loaded is not loaded or node.folder is not folder:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "a node has to be judged")
             node = self._node = PlainNode(self._view.chunks, folder, loaded)
         return _Stored(folder, node)
 

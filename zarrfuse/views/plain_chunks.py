@@ -8,10 +8,12 @@ import threading
 import time
 from collections.abc import Iterator
 from math import inf
+from posixpath import normpath
 
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.paths import relative
 from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.spec.plain_keys import coordinate, key_layout
 from zarrfuse.stores.base import Entry, Kind, Reader
@@ -64,8 +66,10 @@ class PlainChunks:
             return True
         if kind is Kind.FILE:
             return self._node.chunk_at(name) is not None
-        if self._nested(name) is not None:
-            return True
+        return self._nested(name) is not None or self._is_moved(name)
+
+    def _is_moved(self, name: str) -> bool:
+        """Whether a folder `name` of the array's own is shown in `c`, with all that is in it."""
         if self._layout.way != "folders" or self._layout.lead or self._node.ndim < 2:
             return False
         return coordinate(name, self._node.grid_shape[0]) is not None
@@ -130,7 +134,21 @@ class PlainChunks:
 
     def readlink(self, prefix: Coords, name: str) -> str:
         """Where a link leads that is stored in a chunk folder. Raises `NotFound`."""
-        return self.beside(prefix, name).readlink(name)
+        return self.shown_link(self.beside(prefix, name), name)
+
+    def shown_link(self, folder: ChunksFolder, name: str) -> str:
+        """Where the link `name` in a stored folder leads from where that is shown."""
+        there = normpath(join(folder.path, folder.readlink(name)))
+        if there == ".":  # the root
+            there = ""
+        return relative(self._shown_path(there), self._shown_path(folder.path)) or "."
+
+    def _shown_path(self, path: str) -> str:
+        """Where a stored path is shown, as far as that is for this array to say."""
+        below = path[len(self._root.path) :].lstrip("/")
+        if join(self._root.path, below) == path and self._is_moved(below.partition("/")[0]):
+            return join(self._root.path, join(TOP, below))
+        return path
 
     def beside(self, prefix: Coords, name: str) -> ChunksFolder:
         """The stored folder whose `name` is shown in a chunk folder without holding chunks.

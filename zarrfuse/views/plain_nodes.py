@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from zarrfuse.errors import MetadataError, NotFound
+from zarrfuse.errors import MetadataError
 from zarrfuse.files.segments import Literal
 from zarrfuse.spec.node import ArrayNode, Node, parse_v3
 from zarrfuse.spec.plain import document, problem
@@ -78,7 +78,7 @@ class PlainNode:
                 raise BlockingIOError(errno.EAGAIN, "a document has to be written")
             with self._lock:
                 if self._document is None:
-                    self._document = self._write()
+                    self._document = Literal(self._text(), self.loaded.mtime_ns)
         return self._document
 
     def entry(self, *, wait: bool = True) -> Entry:
@@ -86,30 +86,24 @@ class PlainNode:
         written = self.document(wait=wait)
         return Entry(DOCUMENT, Kind.FILE, written.size, written.mtime_ns)
 
-    def _write(self) -> Literal:
+    def _text(self) -> bytes:
         assert self.node is not None
-        reader = self.folder.open(self.loaded.document)
+        if self.loaded.document != DOCUMENT:
+            return document(self.node)
+        reader = self.folder.open(DOCUMENT)
         try:
-            mtime_ns = reader.mtime_ns
-            if self.loaded.document != DOCUMENT:
-                return Literal(document(self.node), max(mtime_ns, self._attributes_mtime_ns()))
+            # Rewritten since the node was read, it goes with another node, which is soon noticed.
+            # Until then this one is shown, without what only the document of its own would have.
+            if (reader.size, reader.mtime_ns) != self.loaded.stamp:
+                return document(self.node)
             stored = bytearray(reader.size)
             if stored:
                 reader.readinto(memoryview(stored), 0)
         finally:
             reader.close()
-        return Literal(document(self.node, bytes(stored)), mtime_ns)
-
-    def _attributes_mtime_ns(self) -> int:
-        """How old the attributes of a node of Zarr v2 are, which are a file of their own."""
-        try:
-            return self.folder.lookup(".zattrs").mtime_ns
-        except NotFound:
-            return 0
+        return document(self.node, bytes(stored))
 
     def facts(self) -> dict[str, Any]:
         """What the document that is shown tells; only where there is a `node`."""
-        written = self.document()
-        text = bytearray(written.size)
-        written.readinto(memoryview(text), 0)
-        return parse_v3(bytes(text)).facts()
+        assert self.node is not None
+        return parse_v3(document(self.node)).facts()

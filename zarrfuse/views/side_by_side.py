@@ -26,13 +26,14 @@ class SideBySide(Folder):
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`; the empty name is that of the root itself."""
-        if name and name not in self._views:
-            raise NotFound(f"there is no view {name}, only {', '.join(self._views)}")
+        if name:
+            self.child(name)
         return Entry(name, Kind.FOLDER, 0, self._store.stat("", wait=wait).mtime_ns)
 
     def child(self, name: str) -> Folder:
-        """See `views.base.Folder`."""
-        self.lookup(name)
+        """See `views.base.Folder`. Raises `NotFound`."""
+        if name not in self._views:
+            raise NotFound(f"there is no view {name}, only {', '.join(self._views)}")
         return self._views[name]
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
@@ -46,7 +47,7 @@ class SideBySide(Folder):
     def facts(self, name: str | None) -> Facts:
         """See `views.base.Folder`."""
         if name is not None:
-            self.lookup(name)
+            self.child(name)
         return {"view": "all", "path": name or "", "kind": "folder"}
 
 
