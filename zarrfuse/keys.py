@@ -101,31 +101,38 @@ class Keys:
                 raise
             return None
 
-    def _folder(self, path: str, wait: bool = True, links: int = _MOST_LINKS) -> Folder:
-        """The folder `path`, over at most so many symlinks. Raises `NotFound`, `OSError` (ELOOP)."""
+    def _folder(self, path: str, wait: bool = True) -> Folder:
+        """The folder `path`. Raises `NotFound`, `OSError` (ELOOP)."""
+        return self._seen(path, wait, _MOST_LINKS)[0]
+
+    def _seen(self, path: str, wait: bool, links: int) -> tuple[Folder, float]:
+        """The folder `path`, over at most so many symlinks, and when the way to it was looked at."""
         names: list[str] = []
-        folder = self._known(path)
-        while folder is None:
+        known = self._known(path)
+        while known is None:
             path, name = _split(path)
             names.append(name)
-            folder = self._known(path)
+            known = self._known(path)
         while names:
             name = names.pop()
             path = join(path, _checked(name, path))
-            folder = self._below(folder, name, path, wait, links)
-        return folder
+            known = self._below(*known, name, path, wait, links)
+        return known
 
-    def _known(self, path: str) -> Folder | None:
+    def _known(self, path: str) -> tuple[Folder, float] | None:
         if not path:
-            return self._root
+            return self._root, time.monotonic()
         with self._lock:
-            folder, seen_at = self._folders.get(path, (None, 0.0))
-            if folder is None or time.monotonic() - seen_at >= self._ttl_s:
+            known = self._folders.get(path)
+            if known is None or time.monotonic() - known[1] >= self._ttl_s:
                 return None
             self._folders.move_to_end(path)
-            return folder
+            return known
 
-    def _below(self, folder: Folder, name: str, path: str, wait: bool, links: int) -> Folder:
+    def _below(
+        self, folder: Folder, seen_at: float, name: str, path: str, wait: bool, links: int
+    ) -> tuple[Folder, float]:
+        """The folder `name` in one, and when the oldest on the way there was looked at."""
         entry = folder.lookup(name, wait=wait)
         if entry.kind is Kind.LINK:
             if not links:
@@ -133,7 +140,8 @@ class Keys:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a symlink has to be followed")
             target = os.path.normpath(join(folder.path, folder.readlink(name)))
-            below = self._folder("" if target == "." else target, wait, links - 1)
+            below, target_seen_at = self._seen("" if target == "." else target, wait, links - 1)
+            seen_at = min(seen_at, target_seen_at)
         elif entry.kind is Kind.FOLDER:
             below = folder.child(name)
             with self._lock:
@@ -143,11 +151,11 @@ class Keys:
         else:
             raise NotFound(f"{path} is no folder")
         with self._lock:
-            self._folders[path] = below, time.monotonic()
+            self._folders[path] = below, seen_at
             self._folders.move_to_end(path)
             if len(self._folders) > _FOLDERS_KEPT:
                 self._folders.popitem(last=False)
-        return below
+        return below, seen_at
 
 
 def _scanned(folder: Folder) -> Iterator[Entry]:

@@ -9,9 +9,10 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
+from stat import S_ISDIR
 from typing import Self
 
 import numpy as np
@@ -57,7 +58,8 @@ class PlainStore(Store):
         super().__init__(read_only=True)
         self.source = os.path.abspath(os.fspath(source))
         self._opened: Keys | None = None
-        self._let_go: Callable[[], object] = lambda: None
+        self._path = self.source  # where a symlink led when it was opened
+        self._folder: tuple[int, int] | None = None  # which folder that was, unless it is a zip
         self._opening = threading.Lock()
 
     def __str__(self) -> str:
@@ -80,17 +82,29 @@ class PlainStore(Store):
     def ensure_open(self) -> Keys:
         """Open the source unless it is open. Raises `OSError` if it is not there or no source."""
         keys = self._opened
-        if keys is None:
+        if keys is None or self._is_replaced():
             with self._opening, _os_errors():
                 keys = self._opened
-                if keys is None:
-                    stored = open_stored(self.source)
+                if keys is None or self._is_replaced():
+                    path = os.path.realpath(self.source) if keys is None else self._path
+                    folder = _folder_at(path)  # before: one that is put there meanwhile is noticed
+                    stored = open_stored(path)
                     ttl_s = PERMANENT_TTL_S if stored.permanent else FOLDER_TTL_S
-                    self._opened = keys = Keys(open_view(_VIEW, stored, ttl_s), ttl_s)
-                    # Also when nobody calls `close`: a worker may unpickle a store for each task.
-                    self._let_go = weakref.finalize(self, stored.close)
+                    keys = Keys(open_view(_VIEW, stored, ttl_s), ttl_s)
+                    # When nobody reads any more, also where nobody calls `close`: a worker may
+                    # unpickle a store for each task.
+                    weakref.finalize(keys, stored.close)
+                    self._path, self._folder = path, folder
+                    self._opened = keys
                     self._is_open = True
         return keys
+
+    def _is_replaced(self) -> bool:
+        """Whether the folder that is open is no longer there: absent chunks would read as fill value.
+
+        A zip that is open stays readable, whatever becomes of its name.
+        """
+        return self._folder is not None and _folder_at(self._path) != self._folder
 
     async def _open(self) -> None:
         if self._is_open:
@@ -98,11 +112,10 @@ class PlainStore(Store):
         await asyncio.to_thread(self.ensure_open)
 
     def close(self) -> None:
-        """Let go of the source. Reads that are under way may fail; the next one opens it again."""
+        """Let go of the source, when reads that are under way have ended; the next opens it again."""
         with self._opening:
             super().close()
-            self._opened = None
-            self._let_go()  # a second call does nothing
+            self._opened = self._folder = None
 
     # -- reading -----------------------------------------------------------------------------
 
@@ -215,6 +228,15 @@ class PlainStore(Store):
     async def delete(self, key: str) -> None:
         """Raises `ValueError`: the store is read-only."""
         self._check_writable()
+
+
+def _folder_at(path: str) -> tuple[int, int] | None:
+    """Which folder lies at a path: device and inode; None if none does."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if S_ISDIR(status.st_mode) else None
 
 
 def _span(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
