@@ -7,17 +7,27 @@ import sys
 import tempfile
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from benchmarks.datasets import QUICK, Sizes, write_datasets
-from benchmarks.measurements import Measurement, Measurements
-from benchmarks.systems import Failed, Folder, FuseMount, System, bindfs, zarrfuse
+from benchmarks.image_arrays import QUICK_IMAGES, ImageSizes, write_image_arrays
+from benchmarks.images import OURS, ZARR, ImageMeasurements, ImageTable
+from benchmarks.measurements import Measurement, Measurements, compiled_reader
+from benchmarks.systems import Failed, Folder, FuseMount, System, bindfs, images, zarrfuse
 from benchmarks.table import Table, machine
+from zarrfuse.opening import default_cache_bytes
 
-_NAMES = (
+T = TypeVar("T")
+
+_MOUNT_NAMES = (
     *("sequential", "merged", "random-1", "random-4", "open-1", "open-4", "list"),
     *("mount-few", "mount-many", "info", "info-mount", "nodes", "memory"),
 )
+_IMAGE_NAMES = (
+    *("image-tiff", "image-tiff-sharded", "image-first-page", "image-page-at-once"),
+    *("image-windows", "image-memory"),
+)
+_NAMES = (*_MOUNT_NAMES, *_IMAGE_NAMES)
 
 
 def main() -> int:
@@ -61,9 +71,19 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _measured(folder: Path, options: argparse.Namespace) -> str:
+    reader = compiled_reader(folder)
+    tables = []
+    if set(options.only) & set(_MOUNT_NAMES):
+        tables.append(_beside_bindfs(folder, options, reader))
+    if set(options.only) & set(_IMAGE_NAMES):
+        tables.append(_beside_zarr_python(folder, options, reader))
+    return "\n\n".join((machine(folder), *tables))
+
+
+def _beside_bindfs(folder: Path, options: argparse.Namespace, reader: str) -> str:
     _say("writing the data")
     datasets = write_datasets(folder, QUICK if options.quick else Sizes())
-    measurements = Measurements(datasets, folder)
+    measurements = Measurements(datasets, folder, reader)
     mounts = (bindfs(folder), zarrfuse(folder))
     systems: tuple[System, ...] = (Folder(), *mounts)
     readahead_kib = _first_mounts(datasets.ten, mounts)
@@ -82,7 +102,29 @@ def _measured(folder: Path, options: argparse.Namespace) -> str:
         _say("peak memory")
         memory = {mount.name: measurements.peak_memory_bytes(mount) for mount in mounts}
     rows: list[tuple[Measurement, dict[str, list[float]]]] = [(m, figures[m.name]) for m in chosen]
-    return Table(machine(folder), options.rounds, readahead_kib, rows, memory).markdown()
+    return Table(options.rounds, readahead_kib, rows, memory).markdown()
+
+
+def _beside_zarr_python(folder: Path, options: argparse.Namespace, reader: str) -> str:
+    _say("writing images")
+    arrays = write_image_arrays(folder, QUICK_IMAGES if options.quick else ImageSizes())
+    measurements = ImageMeasurements(arrays, images(folder), reader)
+    chosen = [m for m in measurements.all if m.name in options.only]
+    figures: dict[str, dict[str, list[float]]] = {m.name: {OURS: [], ZARR: []} for m in chosen}
+    for measurement in chosen:
+        measurements.check(measurement)
+    for number in range(options.rounds):
+        for measurement in chosen:
+            _say(f"round {number + 1} of {options.rounds}: {measurement.title}")
+            for system in _in_turn((OURS, ZARR), number):
+                seconds = measurements.seconds(measurement, system)
+                figures[measurement.name][system].append(seconds)
+    memory = None
+    if "image-memory" in options.only:
+        _say("peak memory")
+        memory = measurements.peak_memory_bytes()
+    rows = [(m, figures[m.name]) for m in chosen]
+    return ImageTable(options.rounds, rows, memory, default_cache_bytes()).markdown()
 
 
 def _first_mounts(source: Path, mounts: tuple[FuseMount, ...]) -> int:
@@ -94,7 +136,7 @@ def _first_mounts(source: Path, mounts: tuple[FuseMount, ...]) -> int:
     return readahead_kib
 
 
-def _in_turn(systems: tuple[System, ...], number: int) -> tuple[System, ...]:
+def _in_turn(systems: tuple[T, ...], number: int) -> tuple[T, ...]:
     """Another one first in each round."""
     first = number % len(systems)
     return systems[first:] + systems[:first]

@@ -32,8 +32,8 @@ from benchmarks.systems import (
     zarrfuse_command,
 )
 from zarrfuse.config import PERMANENT_TTL_S
+from zarrfuse.opening import open_view
 from zarrfuse.stores.opening import open_store
-from zarrfuse.views.opening import open_view
 from zarrfuse.views.walk import walk
 
 Unit = Literal["MB/s", "/s", "s"]
@@ -67,15 +67,21 @@ class Measurement:
             return time.perf_counter() - begun if self.with_mounting else seconds
 
 
-class Measurements:
-    """All measurements on `datasets`. Compiles the reader into `folder`; `Failed` without gcc."""
+def compiled_reader(folder: Path) -> str:
+    """The path of `reader.c` compiled into `folder`. `Failed` without gcc."""
+    reader = str(folder / "reader")
+    source = Path(__file__).with_name("reader.c")
+    run(["gcc", "-O2", "-Wall", "-pthread", "-o", reader, str(source)])
+    return reader
 
-    def __init__(self, datasets: Datasets, folder: Path) -> None:
+
+class Measurements:
+    """All measurements on `datasets`. `reader` is the compiled `reader.c`."""
+
+    def __init__(self, datasets: Datasets, folder: Path, reader: str) -> None:
         self._datasets = datasets
         self._environment = command_environment(folder)
-        self._reader = str(folder / "reader")
-        source = Path(__file__).with_name("reader.c")
-        run(["gcc", "-O2", "-Wall", "-pthread", "-o", self._reader, str(source)])
+        self._reader = reader
         self.all = self._all()
 
     def _all(self) -> list[Measurement]:

@@ -5,7 +5,7 @@
  *   reader each THREADS FOLDER LIST  open, read, close every file of FOLDER named in LIST
  *
  * Prints the seconds and the bytes read. In C, so that the reader is not what is measured; the
- * threads are made before the clock starts. Compiled and run by `measurements.py`.
+ * threads are made before the clock starts. Compiled by `measurements.py`, run by it and by `images.py`.
  */
 #define _GNU_SOURCE
 #include <errno.h>

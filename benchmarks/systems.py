@@ -153,6 +153,16 @@ def zarrfuse(folder: Path) -> FuseMount:
     )
 
 
+def images(folder: Path) -> FuseMount:
+    """zarrfuse with the `images` view."""
+    return FuseMount(
+        "zarrfuse",
+        folder / "images",
+        lambda source, target: zarrfuse_command("mount", source, target, "--view", "images"),
+        env=command_environment(folder),
+    )
+
+
 def zarrfuse_command(*arguments: str) -> list[str]:
     """The `zarrfuse` command of this installation."""
     return [sys.executable, "-m", "zarrfuse", *arguments]

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
-from benchmarks.measurements import Measurement
+from benchmarks.measurements import Measurement, Unit
 from benchmarks.systems import Failed, run
 
 Figures = Mapping[str, Sequence[float]]
@@ -66,9 +66,8 @@ def ratio(figures: Figures, other: str) -> float | None:
 
 @dataclass
 class Table:
-    """All that was measured in one run."""
+    """What was measured of mounts beside bindfs and the folder itself, in one run."""
 
-    machine: str
     rounds: int
     readahead_kib: int
     rows: Sequence[tuple[Measurement, Figures]]
@@ -83,7 +82,6 @@ class Table:
             lines.append(self._memory_row())
         text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
         return (
-            f"{self.machine}\n\n"
             f"Medians of {self.rounds} rounds; ratios say how many times as fast as the other. "
             f"Read-ahead of the zarrfuse mount: {self.readahead_kib} KiB. Spread: slowest against "
             f"fastest round of zarrfuse.\n\n{text}\n"
@@ -115,11 +113,14 @@ class Table:
             reached.append(times <= SAME_WITHIN)
         return [
             measurement.title,
-            *(_told(measurement, figures.get(name, ())) for name in ("raw", "bindfs", "zarrfuse")),
+            *(
+                told(measurement.unit, measurement.work, figures.get(name, ()))
+                for name in ("raw", "bindfs", "zarrfuse")
+            ),
             _times(to_bindfs),
             _times(to_raw),
             ", ".join(asked),
-            _mark(reached),
+            mark(reached),
             _times(max(ours) / min(ours) if ours else None),
         ]
 
@@ -138,27 +139,29 @@ class Table:
             "",
             "",
             f"{MOST_MEMORY_BYTES >> 20} MiB",
-            _mark([ours < MOST_MEMORY_BYTES]),
+            mark([ours < MOST_MEMORY_BYTES]),
             "",
         ]
 
 
-def _told(measurement: Measurement, seconds: Sequence[float]) -> str:
+def told(unit: Unit, work: int, seconds: Sequence[float]) -> str:
+    """How fast `work` was done in the median of `seconds`; empty where nothing was measured."""
     if not seconds:
         return ""
     middle = median(seconds)
-    if measurement.unit == "s":
+    if unit == "s":
         return f"{middle:.3f} s"
-    if measurement.unit == "MB/s":
-        return f"{measurement.work / middle / 1e6:,.0f} MB/s"
-    return f"{measurement.work / middle:,.0f} /s"
+    if unit == "MB/s":
+        return f"{work / middle / 1e6:,.0f} MB/s"
+    return f"{work / middle:,.0f} /s"
 
 
 def _times(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}x"
 
 
-def _mark(reached: Sequence[bool]) -> str:
+def mark(reached: Sequence[bool]) -> str:
+    """Whether all that was asked was reached; empty where nothing was."""
     if not reached:
         return ""
     return "ok" if all(reached) else "short"

@@ -7,6 +7,8 @@ The map of the house, top to bottom; imports point down only:
 * `fuse` - kernel requests in, replies and errno out; `inodes` - numbers for names; `handles` - what
   is open; `replies` - what the kernel is told of names; `threads` - store calls with a time-out;
   `eager` - waits for requests without parking in trio.
+* `opening` - the view of a name; `images` - the one that decodes: its tree, decoded chunks, and the files
+  made of them.
 * `plugin` - what zarr-python finds of zarrfuse: `suffix` and `packbits` (whose bits `packbits` packs);
   `plain_store` - a store of zarr-python without a mount; `keys` - the files of a view by their keys.
 * `views` - what a store looks like as a tree of files.

@@ -7,17 +7,21 @@ is timed by everyone who waits for it.
 import io
 import math
 import os
+import re
 import sys
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from zarrfuse import __version__
-from zarrfuse.config import VIEWS, MountConfig
+from zarrfuse.config import FORMATS, VIEWS, MountConfig
 from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+
+_SIZE = re.compile(r"([0-9]{1,18})(?:([KMGT])(?:iB)?)?", re.IGNORECASE)
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 app = typer.Typer(
     name="zarrfuse",
@@ -92,6 +96,26 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _bytes(text: str) -> int:
+    size = _SIZE.fullmatch(text)
+    if size is None:
+        raise typer.BadParameter(
+            f"{text} is no size in bytes, as 268435456, 256M and 1GiB are",
+            param_hint="--cache-size",
+        )
+    return int(size[1]) << _UNITS[(size[2] or "").upper()]
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    asked = text.split(",")
+    for name in asked:
+        if name not in FORMATS:
+            raise typer.BadParameter(
+                f"{name or 'an empty name'} is none of {', '.join(FORMATS)}", param_hint="--formats"
+            )
+    return tuple(name for name in FORMATS if name in asked)
+
+
 def _not_empty(path: str) -> str:
     """An empty path is a variable that was not set, and not the folder that a shell is in."""
     if not path:
@@ -137,6 +161,22 @@ def mount(
             "inf for a folder that no longer changes.",
         ),
     ] = None,
+    formats: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT,...",
+            help=f"What the view `images` shows; all unless given: {','.join(FORMATS)}.",
+            show_default=False,
+        ),
+    ] = ",".join(FORMATS),
+    cache_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="How much to keep of what `images` decodes, such as 512M: unless given, 256M or a "
+            "quarter of memory, whichever is less.",
+        ),
+    ] = None,
     log_file: Annotated[str | None, typer.Option(metavar="F", help="Write the log there.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
 ) -> None:
@@ -156,6 +196,8 @@ def mount(
             follow_symlinks=follow_symlinks,
             xattrs=xattrs,
             cache_ttl_s=None if cache_ttl is None else _seconds(cache_ttl),
+            formats=_formats(formats),
+            cache_bytes=None if cache_size is None else _bytes(cache_size),
             log_file=log_file and os.path.abspath(log_file),
             verbose=verbose,
         )

@@ -3,8 +3,11 @@
 import math
 from dataclasses import dataclass, field
 
-VIEWS = ("chunks", "plain", "raw", "all")
+VIEWS = ("chunks", "plain", "images", "raw", "all")
 """Names of the views that can be mounted; the first is the default."""
+
+FORMATS = ("tiff", "npy", "png", "ome")
+"""What the `images` view renders: arrays and chunks, arrays, their pictures, and pyramids."""
 
 FOLDER_TTL_S = 1.0  # somebody may still be writing the folder
 PERMANENT_TTL_S = math.inf
@@ -43,6 +46,10 @@ class MountConfig:
     xattrs: bool = False
     cache_ttl_s: float | None = None
     """How long the kernel may keep names and attributes; None: what suits the store."""
+    formats: tuple[str, ...] = FORMATS
+    """What the `images` view shows."""
+    cache_bytes: int | None = None
+    """How many bytes of decoded chunks to keep; None: what suits the machine."""
     log_file: str | None = None
     verbose: bool = False
     tuning: Tuning = field(default_factory=Tuning)

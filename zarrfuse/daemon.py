@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from typing import ClassVar, NoReturn
 
@@ -22,10 +23,12 @@ from zarrfuse import __version__, eager, mounts
 from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import ZarrOperations
+from zarrfuse.images.memory import settle as settle_memory
+from zarrfuse.opening import DECODING, default_cache_bytes, open_view, root_name
 from zarrfuse.stores.base import Entry, Kind, Store
+from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.opening import open_store
 from zarrfuse.views.base import Folder
-from zarrfuse.views.opening import open_view
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +105,18 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
     ttl_s = config.cache_ttl_s
     if ttl_s is None:
         ttl_s = PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
-    root = open_view(config.view, store, ttl_s)
+    cache = None
+    if config.view in DECODING:
+        asked = config.cache_bytes
+        cache = ByteCache(default_cache_bytes() if asked is None else asked)
+    root = open_view(
+        config.view,
+        store,
+        ttl_s,
+        root_name=root_name(config.source),
+        formats=config.formats,
+        cache=cache,
+    )
     operations = ZarrOperations(
         root,
         _entry_of(root),
@@ -117,8 +131,11 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
             "mountpoint": config.mountpoint,
             "view": config.view,
         },
+        cache=None if cache is None else cache.status,
     )
     _settle_process()
+    if config.view in DECODING:
+        settle_memory()  # here, since each thread that there is by then keeps a heap of its own
     _mount(operations, config)
     mounted = mounts.mount_at(config.mountpoint)
     try:
@@ -209,6 +226,10 @@ async def _tune_and_say_ready(
         for refused in mounts.tune(mounted, tuning.readahead_kib, tuning.max_background):
             log.debug("not raised: %s", refused)
     ready()
+    if config.view in DECODING:
+        from zarrfuse.images.imports import import_libraries  # noqa: PLC0415  # takes numpy along
+
+        threading.Thread(target=import_libraries, name="zarrfuse-imports", daemon=True).start()
 
 
 async def _obey_signals(mountpoint: str, mounted: mounts.Mount | None) -> None:

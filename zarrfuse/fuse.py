@@ -33,6 +33,7 @@ from zarrfuse.errors import (
     is_expected,
     text_of,
 )
+from zarrfuse.files.segments import Rendered
 from zarrfuse.handles import OpenDirectory, OpenFile
 from zarrfuse.inodes import CONTROL_INODE, ROOT_INODE, Directory, InodeTable, is_hidden
 from zarrfuse.replies import OWN_OFFSETS, Replies
@@ -76,7 +77,7 @@ class ZarrOperations(pyfuse3.Operations):
 
     `ttl_s`: how long the kernel may keep names and attributes, in seconds. `xattrs`: whether to
     offer extended attributes; without, the kernel is told once that there are none. `about`: what
-    `.zarrfuse/status.json` says of the mount before its counters.
+    `.zarrfuse/status.json` says of the mount before its counters; `cache`: tells of decoded chunks.
     """
 
     supports_dot_lookup = False  # inode numbers mean nothing once they are forgotten
@@ -92,6 +93,7 @@ class ZarrOperations(pyfuse3.Operations):
         xattrs: bool = False,
         tuning: Tuning | None = None,
         about: Mapping[str, Any] | None = None,
+        cache: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__()
         self._tuning = tuning or Tuning()
@@ -102,6 +104,7 @@ class ZarrOperations(pyfuse3.Operations):
         self._ttl_s = ttl_s
         self._space = space
         self._about = about or {}
+        self._cache = cache
         self._xattrs = xattrs
         self._files: dict[int, OpenFile] = {}
         self._directories: dict[int, OpenDirectory] = {}
@@ -172,6 +175,7 @@ class ZarrOperations(pyfuse3.Operations):
             "kernel_lookups": len(self.inodes),
             "open_files": len(self._files),
             "open_folders": len(self._directories),
+            **({} if self._cache is None else {"cache": dict(self._cache())}),
             "errors": self.errors,
             "last_errors": self.last_errors,
         }
@@ -354,7 +358,10 @@ class ZarrOperations(pyfuse3.Operations):
             return info
         seen = (reader.size, reader.mtime_ns)
         handles, *before = directory.opened.get(slot, (0, -1, -1))
-        info.keep_cache = tuple(before) == seen or self._push(inode, reader, handles)
+        if isinstance(reader, Rendered) and not reader.lasting:  # of chunks that may have changed
+            info.keep_cache = False
+        else:
+            info.keep_cache = tuple(before) == seen or self._push(inode, reader, handles)
         directory.opened[slot] = (handles + 1, *seen)
         return info
 

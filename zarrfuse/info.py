@@ -13,13 +13,13 @@ from typing import Any
 from zarrfuse import mounts
 from zarrfuse.config import PERMANENT_TTL_S
 from zarrfuse.errors import NotFound, SourceError
+from zarrfuse.opening import open_view
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.stores.opening import ZIP_ENDINGS, open_store
 from zarrfuse.views.base import Facts, join
 from zarrfuse.views.control import CONTROL_NAME, NODES_NAME
 from zarrfuse.views.nodes import DOCUMENTS
-from zarrfuse.views.opening import open_view
 from zarrfuse.views.walk import Walkable, walk
 
 _GUIDES = ("    ", "│   ", "├── ", "└── ")
@@ -148,6 +148,9 @@ def _in_one_line(facts: Facts) -> str:
     last = [f"{fact} {json.dumps(facts[fact])}" for fact in facts.get("told_by", ())]
     if "kept_as_v2" in facts:
         last.append(f"kept as Zarr v2: {facts['kept_as_v2']}")
+    if "not_decoded" in facts:
+        last.append(f"not decoded: {facts['not_decoded']}")
+    last += _shown_as(facts.get("renderings", {}))
     if facts.get("node_type") != "array":
         kind: str = facts.get("node_type", "")
         return ", ".join([f"{kind} (Zarr v{facts['zarr_format']})", *last]) if kind else ""
@@ -163,6 +166,17 @@ def _in_one_line(facts: Facts) -> str:
         if len(facts["parts"]) > 8:
             words[-1] += f" + {len(facts['parts']) - 8} more"
     return ", ".join(words + last)
+
+
+def _shown_as(renderings: Mapping[str, int | str]) -> list[str]:
+    """Which files the `images` view makes of a node, and why it does not make others."""
+    made = [name for name, size in renderings.items() if isinstance(size, int)]
+    shown = [f"shown as {' '.join(made)}"] if made else []
+    missing: dict[str, list[str]] = {}
+    for name, reason in renderings.items():
+        if isinstance(reason, str):
+            missing.setdefault(reason, []).append(name)
+    return shown + [f"no {' '.join(names)}: {reason}" for reason, names in missing.items()]
 
 
 def _times(lengths: list[int]) -> str:

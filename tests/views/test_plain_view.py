@@ -25,6 +25,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
+from zarrfuse.opening import open_view
 from zarrfuse.spec.chunk_keys import DefaultEncoding, parse_chunk_key_encoding
 from zarrfuse.spec.node import ArrayNode, parse_v3
 from zarrfuse.stores.base import Kind, Store
@@ -33,7 +34,6 @@ from zarrfuse.views import plain_nodes
 from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks import ChunksView
 from zarrfuse.views.nodes import Loaded
-from zarrfuse.views.opening import open_view
 from zarrfuse.views.plain_chunks import PlainChunks
 from zarrfuse.views.plain_nodes import Judgement, judge
 
@@ -631,7 +631,7 @@ def test_a_folder_of_the_root_is_had_without_asking_the_store() -> None:
 def test_all_views_side_by_side() -> None:
     keys = {"zarr.json": array(keys=v2_keys()), "0.1": b"chunk"}
     root = open_view("all", MemoryStore(keys), 0)
-    assert set(root.list()) == {"raw", "chunks", "plain"}
+    assert set(root.list()) == {"raw", "chunks", "plain", "images"}
     assert root.lookup("").kind is root.lookup("raw").kind is Kind.FOLDER
     assert content(root, "raw/0.1") == content(root, "chunks/0.1") == b"chunk"
     assert content(root, "plain/c/0/1") == b"chunk"
@@ -643,7 +643,7 @@ def test_all_views_side_by_side() -> None:
     assert root.facts("raw")["path"] == "raw"
     for refused in (root.lookup, root.open, root.readlink, root.facts, root.child):
         with pytest.raises(NotFound):
-            refused("images")
+            refused("pictures")
 
 
 # -- encodings from elsewhere

@@ -86,6 +86,27 @@ class Segmented:
             segment.close()
 
 
+class Rendered:
+    """A file made of others when it is read. `lasting`: whether of one size and time it has always
+    the same bytes, so that kernels may keep them from one opening to the next."""
+
+    __slots__ = ("_reader", "lasting", "mtime_ns", "size")
+
+    def __init__(self, reader: Reader, *, lasting: bool) -> None:
+        self._reader = reader
+        self.lasting = lasting
+        self.size = reader.size
+        self.mtime_ns = reader.mtime_ns
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        """See `stores.base.Reader`."""
+        self._reader.readinto(buffer, offset, wait=wait)
+
+    def close(self) -> None:
+        """Close what it is made of."""
+        self._reader.close()
+
+
 class Broken:
     """A file that is there and cannot be read: every read raises `Corrupt` with the reason."""
 

@@ -194,6 +194,11 @@ class ChunksFolder(Folder):
         """The node that this folder itself is, or None; see `views.nodes.NodeOf.get`."""
         return self._node.get(wait=wait, fresh=fresh)
 
+    @property
+    def parent(self) -> "ChunksFolder | None":
+        """The folder above; None for the root."""
+        return self._parent
+
     def _owner(self, *, wait: bool = True) -> Loaded | None:
         """The nearest node at or above this folder: what is in it belongs to that."""
         home = self._home(wait)
@@ -236,6 +241,19 @@ class ChunksFolder(Folder):
                 if tier is not None:
                     return tier
         return None
+
+    def before_opening(self, coords: Sequence[int] | None = None, *, wait: bool = True) -> None:
+        """Tell the extensions that act on the array of this folder that a chunk is about to be read.
+
+        Without `coords`, of a file that is made of all chunks, they are told of the first one.
+        Raises what they refuse with; `BlockingIOError` as for stores.
+        """
+        loaded = self.loaded(wait=wait)
+        if loaded is not None and isinstance(loaded.node, ArrayNode):
+            acting = self._acting(loaded, wait)
+            if acting:
+                key = loaded.node.chunk_key(coords or (0,) * loaded.node.ndim)
+                before_opening(acting, loaded.path, key, self._view.report, wait=wait)
 
     def _acting(self, loaded: Loaded, wait: bool) -> tuple[Active, ...]:
         """The extensions that act on the node of this folder: those of the groups above, its own."""

@@ -7,18 +7,21 @@ must not be loaded, or that nobody could decode, is refused: it is listed, and o
 or a chunk says why. All else is as in the `chunks` view, on which this one is built.
 """
 
-import errno
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from zarrfuse.errors import NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views.base import Facts, Folder, join
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
+from zarrfuse.views.nodes import Loaded
+from zarrfuse.views.places import InChunks, Placed, Stored
 from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
 from zarrfuse.views.plain_nodes import DOCUMENT, PlainNode
+
+_Stored: TypeAlias = Stored[PlainNode]
+_InChunks: TypeAlias = InChunks[PlainNode]
 
 
 class PlainView:
@@ -32,61 +35,27 @@ class PlainView:
     @property
     def root(self) -> "PlainFolder":
         """The root of the tree."""
-        return PlainFolder(self, None, "", "")
+        return PlainFolder(Placed(self.chunks, self._shown), "")
 
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """A folder of the `chunks` view, shown under its own name; `node` is the nearest one above it."""
-
-    folder: ChunksFolder
-    node: PlainNode | None
-
-    @property
-    def is_node(self) -> bool:
-        """Whether the folder is the node itself, and that is shown as one of Zarr v3."""
-        node = self.node
-        return node is not None and node.folder is self.folder and node.node is not None
-
-    @property
-    def chunks(self) -> PlainChunks | None:
-        """Those of the array that the folder belongs to, unless it is shown as it is stored."""
-        return None if self.node is None else self.node.chunks
-
-    def key(self, name: str) -> str:
-        """The key of a name in here, relative to the node."""
-        assert self.node is not None
-        return join(self.folder.path, name)[len(self.node.loaded.path) :].lstrip("/")
-
-
-@dataclass(frozen=True, slots=True)
-class _InChunks:
-    """The folder of the chunks of an array whose coordinates begin with `prefix`."""
-
-    node: PlainNode
-    chunks: PlainChunks
-    prefix: Coords
+    def _shown(self, folder: ChunksFolder, loaded: Loaded) -> PlainNode:
+        return PlainNode(self.chunks, folder, loaded)
 
 
 class PlainFolder(Folder):
     """A folder of the view. Which kind of folder it is may change with the metadata above it."""
 
-    __slots__ = ("_folder", "_name", "_node", "_parent", "_view", "path")
+    __slots__ = ("_placed", "path")
 
-    def __init__(self, view: PlainView, parent: "PlainFolder | None", path: str, name: str) -> None:
-        self._view = view
-        self._parent = parent
-        self._name = name
-        self._folder: ChunksFolder | None = None
-        self._node: PlainNode | None = None
+    def __init__(self, placed: Placed[PlainNode], path: str) -> None:
+        self._placed = placed
         self.path = path
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
-        place = self._place()
-        if isinstance(place, _InChunks):
+        place = self._placed.now()
+        if isinstance(place, InChunks):
             return place.chunks.scan(place.prefix)
-        if place.is_node:
+        if _is_v3(place):
             return self._scan_node(place)
         chunks, key = place.chunks, place.key
         if chunks is None:
@@ -96,9 +65,9 @@ class PlainFolder(Folder):
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
         place = self._place_of(name, wait)
-        if isinstance(place, _InChunks):
+        if isinstance(place, InChunks):
             return place.chunks.lookup(place.prefix, name, wait=wait)
-        if place.is_node and place.node is not None:
+        if _is_v3(place) and place.node is not None:
             if name == DOCUMENT:
                 return place.node.entry(wait=wait)
             self._refuse_metadata(name)
@@ -111,19 +80,19 @@ class PlainFolder(Folder):
 
     def child(self, name: str) -> "PlainFolder":
         """See `views.base.Folder`."""
-        return PlainFolder(self._view, self, join(self.path, name), name)
+        return PlainFolder(self._placed.below(name), join(self.path, name))
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`."""
         place = self._place_of(name, wait)
-        if isinstance(place, _InChunks):
+        if isinstance(place, InChunks):
             return place.chunks.open(place.prefix, name, wait=wait)
         node = place.node
         if node is not None and node.refused is not None:
             is_its_document = name in METADATA_NAMES and node.folder is place.folder
             if is_its_document or not node.loaded.is_group:
                 raise NotSupported(node.refused)
-        if place.is_node and node is not None:
+        if _is_v3(place) and node is not None:
             if name == DOCUMENT:
                 return node.document(wait=wait)
             self._refuse_metadata(name)
@@ -135,8 +104,8 @@ class PlainFolder(Folder):
 
     def readlink(self, name: str) -> str:
         """See `views.base.Folder`."""
-        place = self._place()
-        if isinstance(place, _InChunks):
+        place = self._placed.now()
+        if isinstance(place, InChunks):
             return place.chunks.readlink(place.prefix, name)
         if place.chunks is None:
             return place.folder.readlink(name)
@@ -149,7 +118,7 @@ class PlainFolder(Folder):
         a chunk that too, with `key`, `stored_key`, `chunk_coords` and the stored `parts`.
         `kept_as_v2` says why a node is not shown as one of Zarr v3, `error` why it is refused.
         """
-        place = self._place()
+        place = self._placed.now()
         path = self.path if name is None else join(self.path, name)
         told = _facts(place, name, None if name is None else self.lookup(name))
         return {**told, "view": "plain", "path": path}
@@ -179,80 +148,34 @@ class PlainFolder(Folder):
         A document that has just been written must not be passed on as it is stored, because the
         folder was no node a moment ago.
         """
-        place = self._place(wait=wait)
+        place = self._placed.now(wait=wait)
         if (
             name in METADATA_NAMES
-            and isinstance(place, _Stored)
+            and isinstance(place, Stored)
             and (place.node is None or place.node.folder is not place.folder)
             and place.folder.loaded(wait=wait, fresh=True) is not None
         ):
-            return self._place(wait=wait)
+            return self._placed.now(wait=wait)
         return place
 
-    def _place(self, *, wait: bool = True) -> "_Stored | _InChunks":
-        """What this folder is now. Raises `NotFound`; `BlockingIOError` as for stores."""
-        chain = [self]
-        while chain[-1]._parent is not None:
-            chain.append(chain[-1]._parent)
-        place = chain.pop()._root_place(wait)
-        while chain:
-            place = chain.pop()._place_in(place, wait)
-        return place
 
-    def _root_place(self, wait: bool) -> "_Stored | _InChunks":
-        if self._folder is None:
-            self._folder = self._view.chunks.root
-        return self._stored(self._folder, None, wait)
-
-    def _place_in(self, above: "_Stored | _InChunks", wait: bool) -> "_Stored | _InChunks":
-        name = self._name
-        if isinstance(above, _InChunks):
-            coords = above.chunks.coords_below(above.prefix, name)
-            if coords is not None:
-                return _in_chunks(above.node, above.chunks, coords)
-            return self._in_folder(above.chunks.beside(above.prefix, name), above.node, wait)
-        if name == TOP and above.is_node and above.node is not None and above.chunks is not None:
-            return _in_chunks(above.node, above.chunks, ())
-        return self._in_folder(above.folder, above.node, wait)
-
-    def _in_folder(self, above: ChunksFolder, node: PlainNode | None, wait: bool) -> _Stored:
-        """The stored folder of this name; the one that was made before, since that knows its node."""
-        folder = self._folder
-        if folder is None or folder.path != join(above.path, self._name):
-            folder = self._folder = above.child(self._name)
-        return self._stored(folder, node, wait)
-
-    def _stored(self, folder: ChunksFolder, above: PlainNode | None, wait: bool) -> _Stored:
-        loaded = folder.loaded(wait=wait)
-        if loaded is None:
-            return _Stored(folder, above)
-        node = self._node
-        if node is None or node.loaded is not loaded or node.folder is not folder:
-            if not wait:
-                raise BlockingIOError(errno.EAGAIN, "a node has to be judged")
-            node = self._node = PlainNode(self._view.chunks, folder, loaded)
-        return _Stored(folder, node)
-
-
-def _in_chunks(node: PlainNode, chunks: PlainChunks, coords: Coords) -> _InChunks:
-    """The chunk folder of these coordinates. Raises `NotFound` where there is a chunk, a file."""
-    if chunks.is_complete(coords):
-        raise NotFound(f"a chunk of {node.loaded.path or 'the root array'} is no folder")
-    return _InChunks(node, chunks, coords)
+def _is_v3(place: _Stored) -> bool:
+    """Whether the folder is a node itself, and that is shown as one of Zarr v3."""
+    return place.is_node and place.node is not None and place.node.node is not None
 
 
 def _facts(place: _Stored | _InChunks, name: str | None, entry: Entry | None) -> Facts:
     """What is known of a name in a folder, or of the folder itself."""
     node = place.node
     if node is None:
-        assert isinstance(place, _Stored)
+        assert isinstance(place, Stored)
         return place.folder.facts(name)
-    if isinstance(place, _InChunks):
+    if isinstance(place, InChunks):
         coords = None if name is None else place.chunks.coords_below(place.prefix, name)
         if coords is None or entry is None or entry.kind is not Kind.FILE:
             return {**_kind(entry), "node": node.loaded.path}
         return _facts_of_chunk(node, place.chunks, coords, entry)
-    if place.is_node:
+    if _is_v3(place):
         if name in (None, DOCUMENT):
             told = {**place.folder.facts(None), **_kind(entry), **node.facts()}
             told.pop("order", None)  # of Zarr v2; here it is a codec

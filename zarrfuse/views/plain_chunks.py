@@ -1,7 +1,8 @@
 """The chunks of one array under the keys of the `default` encoding, whatever theirs are.
 
 Owns the folders `c`, `c/0`, ... of the `plain` view: what is in them, and which stored name each
-stands for. Used by `views.plain`. It reads through the `chunks` view, which has merged the parts.
+stands for. Used by `views.plain`, and by `images` for the chunks that are stored. It reads through
+the `chunks` view, which has merged the parts.
 """
 
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from math import inf
 from posixpath import normpath
 
-from zarrfuse.errors import Denied, NotFound
+from zarrfuse.errors import Denied, NotAFolder, NotFound
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.paths import relative
@@ -131,6 +132,31 @@ class PlainChunks:
         folder, name = self._place(coords)
         keys = {"key": CHUNK_KEYS.encode(coords), "stored_key": self._node.chunk_key(coords)}
         return {**folder.facts(name), **keys}
+
+    def some(self) -> Iterator[Coords]:
+        """The coordinates of chunks that are stored, as they are found."""
+        if self._layout.way != "folders":
+            yield from (coords for coords, _ in self._every_chunk())
+            return
+        todo: list[Iterator[Coords]] = [self._below(())]
+        while todo:
+            coords = next(todo[-1], None)
+            if coords is None:
+                todo.pop()
+            elif self.is_complete(coords):
+                yield coords
+            else:
+                todo.append(self._below(coords))
+
+    def _below(self, prefix: Coords) -> Iterator[Coords]:
+        """The coordinates of what is stored in a chunk folder, if that is there and within reach."""
+        try:
+            for entry in self.scan(prefix):
+                coords = self.coords_below(prefix, entry.name)
+                if coords is not None and not entry.denied:
+                    yield coords
+        except (NotFound, NotAFolder, Denied):
+            return
 
     def readlink(self, prefix: Coords, name: str) -> str:
         """Where a link leads that is stored in a chunk folder. Raises `NotFound`."""

@@ -1,6 +1,6 @@
 """The `all` view: several views of one store, each in a folder of its own.
 
-Used by `views.opening`. It knows the views by their roots and names, not what they show.
+Used by `opening`. It knows the views by their roots and names, not what they show.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,0 +1,244 @@
+"""The `images` view beside zarr-python: what is measured, how, and what was asked.
+
+Both decode the same store, whose files are in the page cache before each figure (they are read once,
+without counting). Both have imported what they need before the clock starts: before a figure, a small
+array is read on the new mount, as a script imports zarr before it reads. The rows of the first page do
+without: one reads a second after the mount, when the daemon has imported what it needs by itself, and
+one as soon as the reader has started, which takes it a few tenths. Nothing of the mount is in the
+kernel's page cache: each figure has a mount of its own.
+
+Whole files are read by `reader.c`, 1 MiB at a time into the same memory, as `cat` would; `array[:]`
+makes an array of them. The other readers are `image_reader`. Each runs in a process of its own.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Literal, TypeAlias
+
+from benchmarks.image_arrays import ImageArrays, rendering
+from benchmarks.measurements import Unit
+from benchmarks.systems import Failed, FuseMount, run
+from benchmarks.table import mark, told
+
+Before: TypeAlias = Literal["warm", "wait", "nothing"]
+_WARM: Before = "warm"
+_WAIT: Before = "wait"
+_NOTHING: Before = "nothing"
+_SETTLED_S = 1.0
+
+OURS, ZARR = "zarrfuse", "zarr-python"
+FEW_MORE_BYTES = 200 << 20
+"""The daemon may have so much in memory beside its cache of decoded chunks."""
+
+
+@dataclass(frozen=True)
+class ImageMeasurement:
+    """One thing to read, on a mount and with zarr-python from the store; seconds each.
+
+    `work` is done in these seconds: bytes (`unit` "MB/s") or things ("/s"); "s" tells the seconds.
+    `to_zarr`: how many times as fast as zarr-python it has to be; `within_s`: in how many seconds.
+    `before`: what is done on a new mount before the reader starts.
+    """
+
+    name: str
+    title: str
+    unit: Unit
+    work: int
+    array: str
+    ours: Callable[[Path], tuple[float, int]]
+    zarr: Callable[[Path], tuple[float, int]]
+    to_zarr: float | None = None
+    within_s: float | None = None
+    before: Before = _WARM
+    same_bytes: bool = True
+    """Whether both readers print the same number when they have read the same."""
+
+
+class ImageMeasurements:
+    """All measurements on `arrays`, which `mount` shows. `reader` is the compiled `reader.c`."""
+
+    def __init__(self, arrays: ImageArrays, mount: FuseMount, reader: str) -> None:
+        self._arrays = arrays
+        self._mount = mount
+        self._reader = reader
+        self.all = tuple(self._all())
+
+    def _all(self) -> Iterator[ImageMeasurement]:
+        data, sizes = self._arrays, self._arrays.sizes
+        whole = f"the TIFF of a whole array of {_binary(sizes.nbytes)}"
+        for name, array, stored in (
+            ("image-tiff", data.zstd, "zstd"),
+            ("image-tiff-sharded", data.sharded, "zstd in shards"),
+        ):
+            yield ImageMeasurement(
+                name,
+                f"read {whole}, {stored}",
+                "MB/s",
+                sizes.nbytes,
+                array,
+                self._whole(array),
+                _python("whole-zarr"),
+                to_zarr=0.9,
+                same_bytes=False,
+            )
+        page = f"first page, {_binary(2 * sizes.huge_side**2)}, of the TIFF of"
+        page = f"{page} an array of {_binary(sizes.huge_nbytes)}"
+        for name, title, before, within_s in (
+            ("image-first-page", f"{page}, a second after the mount", _WAIT, 0.3),
+            ("image-page-at-once", f"{page}, as soon as a reader starts", _NOTHING, None),
+        ):
+            yield ImageMeasurement(
+                name,
+                title,
+                "s",
+                1,
+                data.huge,
+                self._rendering(data.huge, "tiff", "page-tiff"),
+                _python("page-zarr"),
+                within_s=within_s,
+                before=before,
+            )
+        side = f"{sizes.window} x {sizes.window}"
+        arguments = (str(sizes.window), str(sizes.windows))
+        yield ImageMeasurement(
+            "image-windows",
+            f"{sizes.windows} windows of {side} at random, NPY through mmap",
+            "/s",
+            sizes.windows,
+            data.zstd,
+            self._rendering(data.zstd, "npy", "windows-npy", *arguments),
+            _python("windows-zarr", *arguments),
+            to_zarr=0.5,
+        )
+
+    def seconds(self, measurement: ImageMeasurement, system: str) -> float:
+        """What the reader takes on a new mount, or with zarr-python. Raises `Failed`."""
+        array = measurement.array
+        files = self._arrays.stored_files(array)
+        run([self._reader, "seq", *map(str, files)])
+        seconds, _ = self._both(measurement, system)
+        return seconds
+
+    def check(self, measurement: ImageMeasurement) -> None:
+        """Raises `Failed` if the two do not read the same pixels."""
+        if measurement.same_bytes:
+            numbers = {name: self._both(measurement, name)[1] for name in (OURS, ZARR)}
+            if len(set(numbers.values())) != 1:
+                raise Failed(f"{measurement.name}: not the same pixels: {numbers}")
+
+    def _both(self, measurement: ImageMeasurement, system: str) -> tuple[float, int]:
+        if system == ZARR:
+            return measurement.zarr(self._arrays.stored(measurement.array))
+        with self._mount.mounted(self._arrays.root) as folder:
+            if measurement.before == _WARM:
+                for ending in ("tiff", "npy"):
+                    rendering(folder, self._arrays.small, ending).read_bytes()
+            elif measurement.before == _WAIT:
+                time.sleep(_SETTLED_S)
+            return measurement.ours(folder)
+
+    def peak_memory_bytes(self) -> int:
+        """What the daemon has at most in memory while both large arrays are read, one by one."""
+        with self._mount.mounted(self._arrays.root) as folder:
+            for array in (self._arrays.zstd, self._arrays.sharded):
+                self._whole(array)(folder)
+            return self._mount.peak_memory_bytes()
+
+    def _whole(self, array: str) -> Callable[[Path], tuple[float, int]]:
+        def read(folder: Path) -> tuple[float, int]:
+            path = rendering(folder, array, "tiff")
+            size = path.stat().st_size
+            seconds, count = run([self._reader, "seq", str(path)]).split()
+            if int(count) != size or size < self._arrays.sizes.nbytes:
+                raise Failed(f"the reader got {count} bytes of {size}: {path}")
+            return float(seconds), size
+
+        return read
+
+    def _rendering(
+        self, array: str, ending: str, way: str, *arguments: str
+    ) -> Callable[[Path], tuple[float, int]]:
+        read = _python(way, *arguments)
+        return lambda folder: read(rendering(folder, array, ending))
+
+
+def _python(way: str, *arguments: str) -> Callable[[Path], tuple[float, int]]:
+    """A reader of `image_reader`."""
+
+    def read(path: Path) -> tuple[float, int]:
+        module = "benchmarks.image_reader"
+        seconds, number = run([sys.executable, "-m", module, way, str(path), *arguments]).split()
+        return float(seconds), int(number)
+
+    return read
+
+
+Figures = Mapping[str, Sequence[float]]
+
+
+@dataclass
+class ImageTable:
+    """All that was measured of the view in one run."""
+
+    rounds: int
+    rows: Sequence[tuple[ImageMeasurement, Figures]]
+    memory_bytes: int | None
+    cache_bytes: int
+
+    def markdown(self) -> str:
+        """The table, ready to be pasted."""
+        header = ["", ZARR, OURS, "to zarr-python", "asked", "", "spread"]
+        lines = [header, ["---"] * len(header)]
+        lines += [self._row(measurement, figures) for measurement, figures in self.rows]
+        if self.memory_bytes is not None:
+            lines.append(self._memory_row(self.memory_bytes))
+        text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        return (
+            f"The `images` view beside zarr-python, which decodes the same store. Medians of "
+            f"{self.rounds} rounds; the cache of decoded chunks has {self.cache_bytes >> 20} MiB."
+            f"\n\n{text}\n"
+        )
+
+    def _row(self, measurement: ImageMeasurement, figures: Figures) -> list[str]:
+        ours, theirs = figures[OURS], figures[ZARR]
+        times = median(his / own for own, his in zip(ours, theirs, strict=True))
+        asked: list[str] = []
+        reached: list[bool] = []
+        if measurement.to_zarr is not None:
+            asked.append(f"{measurement.to_zarr:.3g}x zarr-python")
+            reached.append(times >= measurement.to_zarr)
+        if measurement.within_s is not None:
+            asked.append(f"{measurement.within_s:g} s")
+            reached.append(median(ours) <= measurement.within_s)
+        return [
+            measurement.title,
+            told(measurement.unit, measurement.work, theirs),
+            told(measurement.unit, measurement.work, ours),
+            f"{times:.2f}x",
+            ", ".join(asked),
+            mark(reached),
+            f"{max(ours) / min(ours):.2f}x",
+        ]
+
+    def _memory_row(self, nbytes: int) -> list[str]:
+        most = self.cache_bytes + FEW_MORE_BYTES
+        return [
+            "peak memory of the daemon while both whole arrays are read",
+            "",
+            f"{nbytes / 2**20:.0f} MiB",
+            "",
+            f"{most >> 20} MiB",
+            mark([nbytes < most]),
+            "",
+        ]
+
+
+def _binary(nbytes: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20)):
+        if nbytes >= size:
+            return f"{nbytes / size:g} {unit}"
+    return f"{nbytes} bytes"

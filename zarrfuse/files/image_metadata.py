@@ -1,0 +1,220 @@
+"""What is known of a picture, in the words of OME-XML.
+
+Owns how the axes of any array become the five of a stack of images, T, C, Z, Y, X and samples, and
+what OME-XML says of them: names, colours, sizes, units, positions. Used by `tiff`, `imagej` and
+`ome_tiff`. It knows neither files nor pixels, and must not import tifffile.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+from math import isfinite, prod
+from typing import Any, Final
+from uuid import UUID
+
+import numpy as np
+
+from zarrfuse.spec.axes import Axis
+from zarrfuse.spec.ome import Channel, Picture
+
+CREATOR: Final = "zarrfuse"
+
+_MOST_POSITIONS = 4096
+"""Positions are told of each plane, in 100 bytes: of more planes they are left out."""
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SPACES = re.compile(r"\s+")
+
+_PREFIXES: Final[Mapping[str, str]] = {
+    **{"yocto": "y", "zepto": "z", "atto": "a", "femto": "f", "pico": "p", "nano": "n"},
+    **{"micro": "\u00b5", "milli": "m", "centi": "c", "deci": "d", "": "", "deca": "da"},
+    **{"hecto": "h", "kilo": "k", "mega": "M", "giga": "G", "tera": "T", "peta": "P"},
+    **{"exa": "E", "zetta": "Z", "yotta": "Y"},
+}
+LENGTHS: Final[Mapping[str, str]] = {
+    **{f"{prefix}meter": f"{symbol}m" for prefix, symbol in _PREFIXES.items()},
+    **{
+        "angstrom": "\u00c5",
+        "foot": "ft",
+        "inch": "in",
+        "mile": "mi",
+        "parsec": "pc",
+        "yard": "yd",
+    },
+}
+"""The symbol in OME-XML (schema 2016-06, UnitsLength) of each unit as OME-NGFF spells it."""
+
+TIMES: Final[Mapping[str, str]] = {
+    **{f"{prefix}second": f"{symbol}s" for prefix, symbol in _PREFIXES.items()},
+    **{"minute": "min", "hour": "h", "day": "d"},
+}
+"""As above, UnitsTime."""
+
+
+def stacked(shape: tuple[int, ...], picture: Picture) -> tuple[tuple[int, ...], Picture]:
+    """The same elements in the same order as a stack of images: the shape of that, and its picture.
+
+    Each axis has a letter of its own: T, Z, C in any order, then Y, X, and S where there are samples.
+    Axes without a letter that lie side by side become one; that one is T, or Z where T is taken, or
+    else becomes part of the axis before it, which then has no scale any more. A picture with fewer
+    than two axes is one row.
+    """
+    image = "YXS" if picture.samples else "YX"
+    axes = list(zip(picture.axes, shape, strict=True))
+    missing = len(image) - len(axes)
+    if missing > 0:
+        axes[:0] = [(Axis("", "space", letter), 1) for letter in image[:missing]]
+    split = len(axes) - len(image)
+    leading = _lettered(axes[:split])
+    taken = {axis.letter for axis, _ in leading}
+    whole = leading + [
+        (replace(axis, letter=letter), length)
+        for letter, (axis, length) in zip(image, axes[split:], strict=True)
+    ]
+    length = prod(length for axis, length in leading if axis.letter == "C")
+    fits = "C" in taken and len(picture.channels) == length
+    alone = "C" not in taken and len(picture.channels) == 1
+    channels = picture.channels if fits or alone else ()
+    axes_alone = tuple(axis for axis, _ in whole)
+    return tuple(length for _, length in whole), replace(
+        picture, axes=axes_alone, channels=channels
+    )
+
+
+def _lettered(axes: list[tuple[Axis, int]]) -> list[tuple[Axis, int]]:
+    """Those axes, each with another of the letters T, Z, C."""
+    free = [letter for letter in "TZ" if all(axis.letter != letter for axis, _ in axes)]
+    result: list[tuple[Axis, int]] = []
+    open_ = False  # whether the last of them may grow
+    waiting = 1  # elements in front of the first letter for which none was left
+    for axis, length in axes:
+        if axis.letter:
+            result.append(_grown(axis, length, waiting))
+            waiting = 1
+            open_ = False
+        elif length == 1:
+            continue
+        elif open_ or (result and not free):
+            result[-1] = _grown(*result[-1], length)
+        elif free:
+            result.append((replace(axis, letter=free.pop(0)), length))
+            open_ = True
+        else:
+            waiting *= length
+    return result
+
+
+def _grown(axis: Axis, length: int, times: int) -> tuple[Axis, int]:
+    """An axis with another one merged into it: steps along it have no one size."""
+    if times == 1:
+        return axis, length
+    return replace(axis, unit=None, scale=None, origin=None), length * times
+
+
+def ome_metadata(
+    shape: tuple[int, ...], dtype: np.dtype[Any], picture: Picture, name: str
+) -> dict[str, Any]:
+    """What tifffile takes as `metadata` of an OME-TIFF: the same for the same arguments.
+
+    Each axis of `picture` must have a letter (see `stacked`). Members: `axes`, `Name`, `Creator`,
+    `UUID`, and what is known of `PhysicalSizeX`, `-Y`, `-Z` and `TimeIncrement` with their units,
+    `Channel` (`Name`, `Color`), and `Plane` (`PositionX`, `-Y`, `-Z`). Units that OME-XML lacks are
+    left out with what they measure, as are characters that XML lacks.
+
+    Source: OME-XML schema 2016-06.
+    """
+    lengths = {axis.letter: length for axis, length in zip(picture.axes, shape, strict=True)}
+    axes = {axis.letter: axis for axis in picture.axes}
+    result: dict[str, Any] = {
+        "axes": "".join(lengths),
+        "Name": text(name) or "image",
+        "Creator": CREATOR,
+    }
+    for letter in "XYZ":
+        measure = _measure(axes.get(letter), LENGTHS)
+        if measure is not None:
+            result[f"PhysicalSize{letter}"], result[f"PhysicalSize{letter}Unit"] = measure
+    measure = _measure(axes.get("T"), TIMES)
+    if measure is not None:
+        result["TimeIncrement"], result["TimeIncrementUnit"] = measure
+    channels = _channels(picture.channels, lengths.get("C", 1))
+    if channels:
+        result["Channel"] = channels
+    planes = _positions(picture, lengths)
+    if planes:
+        result["Plane"] = planes
+    told = repr((shape, dtype.str, picture, result)).encode("utf-8", "surrogatepass")
+    result["UUID"] = str(UUID(bytes=sha256(told).digest()[:16], version=4))
+    return result
+
+
+def text(said: str) -> str:
+    """In one line, and without characters that XML lacks (XML 1.0, "Characters")."""
+    return _SPACES.sub(" ", _NOT_IN_XML.sub("", said)).strip()
+
+
+def step(axis: Axis | None) -> float | None:
+    """The size of a step along an axis in its unit, positive and finite; None if there is none.
+
+    An axis that runs backwards has a negative one; files of pictures have no word for that.
+    """
+    if axis is None or axis.scale is None or not isfinite(axis.scale) or axis.scale == 0:
+        return None
+    return abs(axis.scale)
+
+
+def _measure(axis: Axis | None, units: Mapping[str, str]) -> tuple[float, str] | None:
+    size = step(axis)
+    if axis is None or size is None or axis.unit is None or axis.unit not in units:
+        return None
+    return size, units[axis.unit]
+
+
+def _channels(channels: tuple[Channel, ...], length: int) -> list[dict[str, Any]]:
+    """Name and colour of each channel. Empty where they do not fit, or nothing is known."""
+    if len(channels) != length:
+        return []
+    result: list[dict[str, Any]] = []
+    for channel in channels:
+        members: dict[str, Any] = {}
+        label = text(channel.label or "")
+        if label:
+            members["Name"] = label
+        if channel.color is not None:
+            members["Color"] = _signed(channel.color << 8 | 0xFF)
+        result.append(members)
+    return result if any(result) else []
+
+
+def _signed(rgba: int) -> int:
+    """OME-XML has colours as signed numbers of 32 bits (schema 2016-06, Color)."""
+    return rgba - (1 << 32) if rgba >= 1 << 31 else rgba
+
+
+def _positions(picture: Picture, lengths: Mapping[str, int]) -> dict[str, Any]:
+    """Where each plane lies. Empty where nothing is known, or there are too many planes."""
+    leading = [axis for axis in picture.axes if axis.letter in ("T", "Z", "C")]
+    counts = [lengths[axis.letter] for axis in leading]
+    planes = prod(counts)
+    if planes > _MOST_POSITIONS:
+        return {}
+    result: dict[str, Any] = {}
+    for axis in picture.axes:
+        letter = axis.letter
+        unit = LENGTHS.get(axis.unit or "")
+        if letter not in ("X", "Y", "Z") or unit is None:
+            continue
+        if axis.origin is None or not isfinite(axis.origin):
+            continue
+        positions = [axis.origin] * planes
+        if letter == "Z":
+            if axis.scale is None or not isfinite(axis.scale):
+                continue
+            place = [other.letter for other in leading].index("Z")
+            inner = prod(counts[place + 1 :])
+            indices = (plane // inner % counts[place] for plane in range(planes))
+            positions = [axis.origin + index * axis.scale for index in indices]
+        result[f"Position{letter}"] = positions
+        result[f"Position{letter}Unit"] = [unit] * planes
+    return result

@@ -1,0 +1,287 @@
+"""The renderings of one array: `A.tiff`, `A.npy`, `A.png`, and its chunks as TIFF files.
+
+Owns why some of them are missing, and what each is made from. Used by `images.folder`, and by
+`images.groups` for the levels of a pyramid.
+"""
+
+import errno
+from collections.abc import Callable, Sequence
+from math import prod
+
+from zarrfuse.errors import NotSupported
+from zarrfuse.files.around import Around
+from zarrfuse.files.npy import npy
+from zarrfuse.files.segments import Literal, Segmented
+from zarrfuse.files.tiff import array_tiff, tiff_problem
+from zarrfuse.images.chunk_files import ENDING, Box, ChunkFiles, StoredTiffs
+from zarrfuse.images.decode import DecodedArray
+from zarrfuse.images.late import Late
+from zarrfuse.images.levels import Place
+from zarrfuse.images.nodes import (
+    LARGEST_FILE,
+    Images,
+    ImagesNode,
+    Offer,
+    Rendering,
+    name_problem,
+)
+from zarrfuse.images.pixels import Pixels
+from zarrfuse.images.render import plan
+from zarrfuse.images.types import array_type
+from zarrfuse.spec.codecs import unknown
+from zarrfuse.spec.members import shown
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.ome import Picture, picture_of
+from zarrfuse.stores.base import Reader
+from zarrfuse.views.chunks import ChunksFolder
+from zarrfuse.views.nodes import Loaded
+from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
+from zarrfuse.views.plain_nodes import judge
+
+_AROUND_KEPT = 64 << 10
+"""What stands around the pixels of an array is kept up to so many bytes, else made for each open."""
+
+
+class ArrayImages(ImagesNode):
+    """An array: its chunks, and the whole of it."""
+
+    def __init__(self, images: Images, folder: ChunksFolder, loaded: Loaded) -> None:
+        super().__init__(images, folder, loaded)
+        assert isinstance(loaded.node, ArrayNode)
+        self.node = loaded.node
+        self.chunks = PlainChunks(images.chunks, folder, self.node)
+        self.refused = judge(loaded).refused
+        if self.refused is not None:
+            images.chunks.report(f"not decoded: {self.refused}")
+        self.dtype = array_type(self.node)
+        where = loaded.path or "the root array"
+        self._probed = StoredTiffs(self.chunks, self.node, images.chunks.ttl_s, where)
+        name = images.name_of(loaded)
+        makers = {"tiff": self._tiff, "npy": self._npy, "png": self._png}
+        self._makers = {
+            f"{name}.{format_}": make
+            for format_, make in makers.items()
+            if format_ in images.formats
+        }
+
+    def names(self, *, wait: bool = True) -> Sequence[str]:
+        """See the base class."""
+        return tuple(self._makers)
+
+    def rendering(self, name: str, *, wait: bool = True) -> Offer | None:
+        """See the base class."""
+        make = self._makers.get(name)
+        if make is None:
+            return None
+        return name_problem(name) or make(name, wait)
+
+    def problems(self) -> dict[str, str]:
+        """See the base class."""
+        return {} if self.refused is None else {"not_decoded": self.refused}
+
+    def told(self) -> dict[str, int | str]:
+        """See the base class; the first chunk stands for all."""
+        if "tiff" not in self._images.formats:
+            return super().told()
+        files = self.chunk_files()
+        if isinstance(files, str):
+            return {f"{TOP}{ENDING}" if not self.node.ndim else TOP: files, **super().told()}
+        name, size = files.first()
+        return {name: size, **super().told()}
+
+    # -- what renderings are made from -------------------------------------------------------
+
+    @property
+    def decoded(self) -> DecodedArray:
+        """The array, to be decoded."""
+        return self._images.decoder.array(self.loaded, self.folder)
+
+    def picture(self, place: Place | None) -> Picture:
+        """What its metadata and those of the pyramid around it say of it as a picture."""
+        if place is None:
+            return picture_of(self.node)
+        return picture_of(self.node, place.pyramid, place.level)
+
+    def _place(self, wait: bool) -> tuple[Place | None, Sequence[object]]:
+        """Its place in a pyramid, and what that depends on."""
+        place = self._images.pyramids.around(self.folder, wait=wait)
+        return place, ((place.pyramid, place.pyramid.levels[place.level]) if place else ())
+
+    def no_type(self) -> str | None:
+        """Why its elements cannot be in any file, as a clause, or None."""
+        if self.dtype is not None:
+            return None
+        return f"elements of the type {shown(self.node.data_type)} have no fixed size"
+
+    def check(self, wait: bool, coords: Coords | None = None) -> None:
+        """To be called before pixels are asked for, of the chunk at `coords` or of all.
+
+        Raises `NotSupported` where nobody can decode them, and what extensions refuse with.
+        """
+        if self.refused is not None:
+            raise NotSupported(self.refused)
+        if next(unknown(self.node.codecs), None) is not None:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "somebody else's codecs have to be found")
+            self.decoded.check()
+        self.folder.before_opening(coords, wait=wait)
+
+    def is_slow(self, wait: bool) -> bool:
+        """Whether it is on slow storage: nothing is to be read before somebody asks for it."""
+        return self.folder.tier(wait=wait) is not None
+
+    def _pixels(self, box: Box | None, mtime_ns: int, *, wait: bool) -> Reader:
+        ahead = box is None and not self.is_slow(wait)
+        return Pixels(self.decoded, box, mtime_ns, ahead=ahead)
+
+    # -- chunks ------------------------------------------------------------------------------
+
+    def chunk_files(self, *, wait: bool = True) -> ChunkFiles | str:
+        """See the base class."""
+        if "tiff" not in self._images.formats:
+            return "TIFF was not asked for"
+        self._probed.slow = self.is_slow(wait)
+        place, sources = self._place(wait)
+        return self._kept(
+            "chunks", sources, wait, lambda: self._guarded(TOP, lambda: self._make_files(place))
+        )
+
+    def _make_files(self, place: Place | None) -> ChunkFiles | str:
+        if 0 in self.node.shape:
+            return "there is no chunk"
+        shape = tuple(map(min, self.node.chunk_shape, self.node.shape))
+        if self.dtype is None:
+            return self.no_type() or ""
+        problem = tiff_problem(shape, self.dtype)
+        if problem is not None:
+            return problem
+        if prod(shape) * self.dtype.itemsize > LARGEST_FILE:
+            return "it would have more bytes than a file can"
+
+        def pixels(box: Box, mtime_ns: int) -> Reader:
+            return Pixels(self.decoded, box, mtime_ns, ahead=False)
+
+        assert self.chunks is not None
+        files = ChunkFiles(
+            self.chunks,
+            self.node,
+            self.dtype,
+            pixels,
+            self.check,
+            samples=self.picture(place).samples,
+            mtime_ns=self.loaded.mtime_ns,
+            probed=self._probed,
+        )
+        files.prepare()
+        return files
+
+    # -- the whole array ---------------------------------------------------------------------
+
+    def _tiff(self, name: str, wait: bool) -> Offer:
+        place, sources = self._place(wait)
+        return self._kept(
+            name, sources, wait, lambda: self._offer(name, lambda: self._make_tiff(name, place))
+        )
+
+    def _make_tiff(self, name: str, place: Place | None) -> Offer:
+        dtype = self.dtype
+        if dtype is None:
+            return self.no_type() or ""
+        problem = tiff_problem(self.node.shape, dtype)
+        if problem is not None:
+            return problem
+        own_name = name.removesuffix(".tiff")
+        return self._around(
+            lambda: array_tiff(self.node.shape, dtype, self.picture(place), own_name)
+        )
+
+    def _npy(self, name: str, wait: bool) -> Offer:
+        return self._kept(name, (), wait, lambda: self._offer(name, self._make_npy))
+
+    def _make_npy(self) -> Offer:
+        dtype = self.dtype
+        if dtype is None:
+            return self.no_type() or ""
+        return self._around(lambda: npy(self.node.shape, dtype))
+
+    def _around(self, make: Callable[[], Around]) -> Rendering:
+        """The pixels of the array with something around them, which is kept unless it is large."""
+        made = make()
+        dtype = self.dtype
+        assert dtype is not None
+        pixels_size = prod(self.node.shape) * dtype.itemsize
+        kept = made if len(made.head) + len(made.tail) <= _AROUND_KEPT else None
+
+        def open_(wait: bool) -> Reader:
+            self.check(wait)
+            around = kept
+            if around is None:
+                if not wait:
+                    raise BlockingIOError(errno.EAGAIN, "a header has to be made")
+                around = make()
+            mtime_ns = self.loaded.mtime_ns
+            segments: list[Reader] = [Literal(around.head, mtime_ns)]
+            if pixels_size:
+                segments.append(self._pixels(None, mtime_ns, wait=wait))
+            if around.tail:
+                segments.append(Literal(around.tail, mtime_ns))
+            if around.again:
+                last = last_of(self.node.shape, around.again // dtype.itemsize)
+                segments.append(Pixels(self.decoded, last, mtime_ns, ahead=False))
+            return self._rendered(Segmented(segments))
+
+        return Rendering(made.size(pixels_size), self.loaded.mtime_ns, open_)
+
+    # -- the picture -------------------------------------------------------------------------
+
+    def _png(self, name: str, wait: bool) -> Offer:
+        if self.is_slow(wait):
+            return "the array is on slow storage"
+        place, sources = self._place(wait)
+        coarser: list[tuple[ChunksFolder, Loaded]] = []
+        if place is not None:
+            levels = self._images.pyramids.levels(
+                place.group, place.pyramid, place.level + 1, wait=wait
+            )
+            coarser = [
+                (folder, loaded)
+                for folder, loaded in levels
+                if isinstance(loaded, Loaded) and folder.tier(wait=wait) is None
+            ]
+        sources = (*sources, *(loaded for _, loaded in coarser))
+        return self._kept(
+            name, sources, wait, lambda: self._offer(name, lambda: self._make_png(place, coarser))
+        )
+
+    def _make_png(
+        self, place: Place | None, coarser: Sequence[tuple[ChunksFolder, Loaded]]
+    ) -> Offer:
+        if self.dtype is None:
+            return self.no_type() or ""
+        levels = [
+            ArrayImages(self._images, folder, loaded)
+            for folder, loaded in coarser
+            if isinstance(loaded.node, ArrayNode)
+        ]
+        usable = [
+            level.decoded for level in levels if level.dtype is not None and level.refused is None
+        ]
+        planned = plan(self.picture(place), self.decoded, usable)
+        if planned.problem is not None:
+            return planned.problem
+
+        def open_(wait: bool) -> Reader:
+            self.check(wait)
+            late = Late(planned.size, self.loaded.mtime_ns, planned.render)
+            return self._rendered(late)
+
+        return Rendering(planned.size, self.loaded.mtime_ns, open_)
+
+
+def last_of(shape: Sequence[int], count: int) -> Box:
+    """The box of the last `count` elements of an array, which are whole planes or rows of it."""
+    box: list[slice] = []
+    for length in reversed(shape):
+        box.append(slice(0, length) if count > 1 else slice(length - 1, length))
+        count //= length
+    return tuple(reversed(box))

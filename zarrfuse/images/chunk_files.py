@@ -1,0 +1,317 @@
+"""Every chunk of one array as a TIFF file, in the folders `c`, `c/0`, ...: names, sizes, bytes.
+
+Owns which chunk a name stands for, what is listed, and which chunks are TIFF files as they are
+stored and passed on unchanged. Used by `images.nodes` and `images.folder`. It must not know how a
+chunk is decoded: whoever makes it gives the pixels.
+"""
+
+import errno
+import time
+from collections.abc import Callable, Iterator
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, ZarrfuseError
+from zarrfuse.files.segments import Broken, Literal, Segmented
+from zarrfuse.files.tiff import chunk_tiff
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.plain import CHUNK_KEYS
+from zarrfuse.spec.plain_keys import coordinate
+from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
+
+ENDING = ".tiff"
+MOST_LISTED = 100_000
+"""In a folder of more chunks, those are listed that are stored; the others are there by name."""
+
+Box = tuple[slice, ...]
+Pixels = Callable[[Box, int], Reader]
+"""Makes a segment of the pixels in a box, with a modification time (ns)."""
+
+_TIFF_ENDINGS = (".tif", ".tiff")
+_MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_MOST_LOOKED_AT = 16
+"""So many stored chunks are tried until one can be read that tells what all are."""
+_HEADS_KEPT = 1024
+
+
+class ChunkFiles:
+    """The TIFF files of the chunks of an array.
+
+    `stored` are its chunks as they are stored, `dtype` the type of its elements, `samples` whether
+    the last dimension is that of colours. `mtime_ns` is the time of chunks that are not stored.
+    `check` raises where pixels must not be asked for; it takes `wait` and the chunk's coordinates.
+    """
+
+    def __init__(
+        self,
+        stored: PlainChunks,
+        node: ArrayNode,
+        dtype: "np.dtype[Any]",
+        pixels: Pixels,
+        check: Callable[[bool, Coords], None],
+        *,
+        samples: bool,
+        mtime_ns: int,
+        probed: "StoredTiffs",
+    ) -> None:
+        self._stored = stored
+        self._node = node
+        self._dtype = dtype
+        self._pixels = pixels
+        self._check = check
+        self._samples = samples and node.chunk_shape[-1] >= node.shape[-1]
+        self._mtime_ns = mtime_ns
+        self._probed = probed
+        self._around: dict[tuple[int, ...], tuple[bytes, bytes]] = {}
+
+    def prepare(self) -> None:
+        """Make the header that most chunks have. Raises what making one raises."""
+        self._rendered_size((0,) * self._node.ndim)
+
+    # -- names -------------------------------------------------------------------------------
+
+    def coords_of(self, prefix: Coords, name: str) -> Coords | None:
+        """The coordinates of the chunk, or the beginning of those of some, that a name stands for."""
+        ndim = self._node.ndim
+        if not ndim:
+            return () if name == TOP + ENDING else None
+        if len(prefix) == ndim - 1:
+            if not name.endswith(ENDING):
+                return None
+            name = name[: -len(ENDING)]
+        number = coordinate(name, self._node.grid_shape[len(prefix)])
+        return None if number is None else (*prefix, number)
+
+    def top(self, *, wait: bool = True) -> Entry:
+        """The entry of `c`, the folder of all chunks; for a scalar that of its chunk `c.tiff`."""
+        if not self._node.ndim:
+            return self.lookup((), TOP + ENDING, wait=wait)
+        try:
+            return _as_folder(TOP, self._stored.top(wait=wait))
+        except NotFound:
+            return Entry(TOP, Kind.FOLDER, 0, self._mtime_ns)
+
+    def lookup(self, prefix: Coords, name: str, *, wait: bool = True) -> Entry:
+        """A name in the folder of the chunks whose coordinates begin with `prefix`."""
+        coords = self.coords_of(prefix, name)
+        if coords is None:
+            return self._stored.beside(prefix, name).lookup(name, wait=wait)
+        stored: Entry | None
+        try:
+            if coords:
+                stored = self._stored.lookup(coords[:-1], str(coords[-1]), wait=wait)
+            else:
+                stored = self._stored.top(wait=wait)
+        except NotFound:
+            stored = None
+        if len(coords) == self._node.ndim:
+            return self._file(name, coords, stored, self._probed.are_tiff(wait=wait), wait)
+        return self._folder(name, stored)
+
+    def scan(self, prefix: Coords) -> Iterator[Entry]:
+        """What is in the folder of the chunks whose coordinates begin with `prefix`.
+
+        All chunks of the grid, and what lies beside those that are stored.
+        """
+        if self._node.grid_shape[len(prefix)] > MOST_LISTED:
+            return self._scan_many(prefix)
+        return self._scan_all(prefix)
+
+    def _scan_many(self, prefix: Coords) -> Iterator[Entry]:
+        is_last = len(prefix) == self._node.ndim - 1
+        passed = is_last and self._probed.are_tiff()
+        for entry in self._scan_stored(prefix):
+            coords = self._stored.coords_below(prefix, entry.name)
+            if coords is None:
+                if self.coords_of(prefix, entry.name) is None:
+                    yield entry
+            elif is_last:
+                yield self._file(f"{entry.name}{ENDING}", coords, entry, passed)
+            else:
+                yield self._folder(entry.name, entry)
+
+    def _scan_all(self, prefix: Coords) -> Iterator[Entry]:
+        count = self._node.grid_shape[len(prefix)]
+        stored = {entry.name: entry for entry in self._scan_stored(prefix)}
+        names = list(map(str, range(count)))
+        found = [stored.pop(name, None) for name in names]
+        for name, beside in stored.items():
+            if self.coords_of(prefix, name) is None:
+                yield beside
+        if len(prefix) < self._node.ndim - 1:
+            yield from map(self._folder, names, found)
+            return
+        passed = self._probed.are_tiff()
+        # All but the last have one size, which is not computed 100,000 times.
+        size, last = self._rendered_size((*prefix, 0)), self._rendered_size((*prefix, count - 1))
+        mtime_ns = self._mtime_ns
+        for number, entry in enumerate(found):
+            if number == count - 1:
+                size = last
+            name = f"{number}{ENDING}"
+            if entry is None:
+                yield Entry(name, Kind.FILE, size, mtime_ns)
+            else:
+                shown = entry.size if passed else size
+                yield Entry(name, Kind.FILE, shown, entry.mtime_ns, entry.denied)
+
+    def _scan_stored(self, prefix: Coords) -> Iterator[Entry]:
+        try:
+            yield from self._stored.scan(prefix)
+        except (NotFound, NotAFolder):  # none of these chunks is stored
+            return
+
+    def _folder(self, name: str, stored: Entry | None) -> Entry:
+        if stored is None:
+            return Entry(name, Kind.FOLDER, 0, self._mtime_ns)
+        return _as_folder(name, stored)
+
+    def _file(
+        self, name: str, coords: Coords, stored: Entry | None, passed: bool, wait: bool = True
+    ) -> Entry:
+        if stored is None:
+            return Entry(name, Kind.FILE, self._rendered_size(coords, wait), self._mtime_ns)
+        size = stored.size if passed else self._rendered_size(coords, wait)
+        return Entry(name, Kind.FILE, size, stored.mtime_ns, stored.denied)
+
+    def first(self) -> tuple[str, int]:
+        """The name of the first chunk, relative to the array, and its size in bytes."""
+        coords = (0,) * self._node.ndim
+        name = f"{coords[-1]}{ENDING}" if coords else TOP + ENDING
+        if self._probed.are_tiff():
+            size = self.lookup(coords[:-1], name).size
+        else:  # then it is the same whether it is stored or not
+            size = self._rendered_size(coords)
+        return CHUNK_KEYS.encode(coords) + ENDING, size
+
+    # -- bytes -------------------------------------------------------------------------------
+
+    def open(self, prefix: Coords, name: str, *, wait: bool = True) -> Reader:
+        """A chunk as TIFF, or another file in a chunk folder. Raises `NotFound`."""
+        coords = self.coords_of(prefix, name)
+        if coords is None:
+            return self._stored.beside(prefix, name).open(name, wait=wait)
+        if len(coords) < self._node.ndim:
+            raise NotFound(f"{name} is a folder of chunks")
+        if self._probed.are_tiff(wait=wait):
+            try:
+                return self._probed.open(coords, wait=wait)
+            except NotFound:
+                pass
+        entry = self.lookup(prefix, name, wait=wait)
+        if entry.denied:
+            raise Denied(f"{name} leads out of the store")
+        self._check(wait, coords)
+        head, tail = self._around_chunk(coords, wait)
+        time_ns = entry.mtime_ns
+        pixels = self._pixels(self._box(coords), time_ns)
+        segments = [Literal(head, time_ns), pixels]
+        return Segmented([*segments, Literal(tail, time_ns)] if tail else segments)
+
+    def _box(self, coords: Coords) -> Box:
+        """The part of the array that a chunk covers, cropped to its shape."""
+        node = self._node
+        return tuple(
+            slice(at * length, min((at + 1) * length, whole))
+            for at, length, whole in zip(coords, node.chunk_shape, node.shape, strict=True)
+        )
+
+    def _rendered_size(self, coords: Coords, wait: bool = True) -> int:
+        head, tail = self._around_chunk(coords, wait)
+        pixels: int = prod(part.stop - part.start for part in self._box(coords))
+        return len(head) + pixels * self._dtype.itemsize + len(tail)
+
+    def _around_chunk(self, coords: Coords, wait: bool) -> tuple[bytes, bytes]:
+        """What stands before and behind the pixels of a chunk in its file."""
+        shape = tuple(part.stop - part.start for part in self._box(coords))
+        around = self._around.get(shape)
+        if around is None:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "a header has to be made")
+            made = chunk_tiff(shape, self._dtype, self._samples)
+            if len(self._around) >= _HEADS_KEPT:
+                self._around.clear()
+            around = self._around[shape] = (made.head, made.tail)
+        return around
+
+
+class StoredTiffs:
+    """Whether the chunks of an array are TIFF files as they are stored, and those files.
+
+    The keys end in `.tif` or `.tiff`, and the first chunk that is found begins as TIFF files do
+    (TIFF 6.0, Section 2; BigTIFF). Not looked at where that is costly (`slow`): then the keys tell.
+    """
+
+    def __init__(self, stored: PlainChunks, node: ArrayNode, ttl_s: float, where: str) -> None:
+        self._stored = stored
+        self._where = where
+        self._ttl_s = ttl_s
+        key = node.chunk_key((0,) * node.ndim)
+        self._found: bool | None = None if key.lower().endswith(_TIFF_ENDINGS) else False
+        self._believed, self._believed_until = False, -inf
+        self.slow = False
+
+    def are_tiff(self, *, wait: bool = True) -> bool:
+        """Whether chunks are passed on as they are stored; `BlockingIOError` as for stores."""
+        if self._found is not None:
+            return self._found
+        if self.slow:
+            return True
+        if time.monotonic() < self._believed_until:
+            return self._believed
+        if not wait:
+            raise BlockingIOError(errno.EAGAIN, "a chunk has to be looked at")
+        looked_at = 0
+        for coords in self._stored.some():
+            looked_at += 1
+            try:
+                reader = self._stored.open_chunk(coords)
+                try:
+                    self._found = _is_tiff(reader)
+                finally:
+                    reader.close()
+            except (ZarrfuseError, OSError):  # a broken one tells nothing; the next may
+                if looked_at < _MOST_LOOKED_AT:
+                    continue
+            break
+        if self._found is not None:
+            return self._found
+        # None can be read: then who opens one is told why. Or none is stored.
+        self._believed = bool(looked_at)
+        self._believed_until = time.monotonic() + self._ttl_s
+        return self._believed
+
+    def open(self, coords: Coords, *, wait: bool = True) -> Reader:
+        """A chunk as it is stored. Raises `NotFound`. What is no TIFF file cannot be read."""
+        reader = self._stored.open_chunk(coords, wait=wait)
+        try:
+            if _is_tiff(reader, wait=wait):
+                return reader
+        except Corrupt:
+            return reader  # a part is missing: each read says so
+        except BaseException:
+            reader.close()
+            raise
+        reader.close()
+        at = "/".join(map(str, (TOP, *coords)))
+        problem = f"{self._where}: chunk {at}: is no TIFF file, as others of the array are"
+        if not reader.size:  # nothing is ever read of it, so opening must say it
+            raise Corrupt(problem)
+        return Broken(reader.size, reader.mtime_ns, problem)
+
+
+def _is_tiff(reader: Reader, *, wait: bool = True) -> bool:
+    if reader.size < len(_MAGIC[0]):
+        return False
+    magic = bytearray(len(_MAGIC[0]))
+    reader.readinto(memoryview(magic), 0, wait=wait)
+    return bytes(magic) in _MAGIC
+
+
+def _as_folder(name: str, entry: Entry) -> Entry:
+    if entry.denied:
+        return Entry(name, entry.kind, entry.size, entry.mtime_ns, True)
+    return Entry(name, Kind.FOLDER, 0, entry.mtime_ns)

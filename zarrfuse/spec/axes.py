@@ -1,0 +1,219 @@
+"""What each dimension of an array is in a picture: time, channel, depth, height, width or samples.
+
+Owns the axes, the words for them that programs use, and the units. Used by `ome`, which knows where
+axes are described; their letters are what files of pictures are arranged by. It must not know
+attributes.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+Kind: TypeAlias = Literal["space", "time", "channel", "sample", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One dimension of an array.
+
+    `name` is as written, `""` if there is none. `letter` is its place in a picture: T, Z, C, Y, X, S,
+    each at most once, or `""` for a dimension that has none. `unit` is as OME-NGFF spells it, None
+    where it is not known. `scale` is the step from one element to the next, `origin` the position of
+    the first element, both in that unit.
+    """
+
+    name: str
+    kind: Kind
+    letter: str
+    unit: str | None = None
+    scale: float | None = None
+    origin: float | None = None
+
+
+class Description(NamedTuple):
+    """What metadata say of an axis; a `name` that is `""` is none."""
+
+    name: str = ""
+    type: str | None = None
+    unit: str | None = None
+
+
+OF_FIVE_DIMENSIONS: Final = tuple(
+    Description(*said)
+    for said in (("t", "time"), ("c", "channel"), ("z", "space"), ("y", "space"), ("x", "space"))
+)
+"""The axes of all pictures of OME-NGFF 0.1 and 0.2, which do not write them down."""
+
+_TYPES: Final[Mapping[str, tuple[Kind, str]]] = {
+    "time": ("time", "T"),
+    "channel": ("channel", "C"),
+    "space": ("space", "Z"),
+}
+_NAMES: Final[Mapping[str, tuple[Kind, str]]] = {
+    **dict.fromkeys(
+        ("t", "time", "times", "timepoint", "timepoints", "frame", "frames"), _TYPES["time"]
+    ),
+    **dict.fromkeys(
+        ("c", "ch", "channel", "channels", "band", "bands", "wavelength", "wavelengths"),
+        _TYPES["channel"],
+    ),
+    **dict.fromkeys(
+        ("z", "depth", "plane", "planes", "slice", "slices", "section", "sections"),
+        _TYPES["space"],
+    ),
+    # They have no letter except by their place.
+    **dict.fromkeys(("y", "x"), ("space", "")),
+}
+_SAMPLES: Final = frozenset(
+    {
+        *("c", "ch", "channel", "channels", "s", "sample", "samples", "rgb", "rgba"),
+        *("band", "bands", "color", "colors", "colour", "colours"),
+    }
+)
+# As good as none: what xarray and others call dimensions that nobody has named.
+_NUMBERED = re.compile(r"(?:dim|axis)_?[0-9]{1,5}")
+
+
+def axes_of(
+    shape: Sequence[int], described: Sequence[Description], *, may_be_rgb: bool
+) -> tuple[Axis, ...]:
+    """The axes of an array with this shape, without scale and origin.
+
+    `described` has an element for each dimension. `may_be_rgb` tells whether the elements are of a
+    type that pictures in colour have; it counts only where no axis has a name.
+    """
+    letters = _letters(shape, described, may_be_rgb=may_be_rgb)
+    axes = []
+    for said, letter in zip(described, letters, strict=True):
+        kind = _kind(said, letter)
+        unit = unit_of(said.unit)
+        axes.append(Axis(said.name, kind, letter, unit if unit in _UNITS[kind] else None))
+    return tuple(axes)
+
+
+def _letters(
+    shape: Sequence[int], described: Sequence[Description], *, may_be_rgb: bool
+) -> list[str]:
+    """A letter for each dimension, or `""`.
+
+    The last two are Y and X, whatever they are called, and samples of 3 or 4 may follow. Those in
+    front go by their type in OME-NGFF, or else by their name; of two that claim the same letter the
+    inner one gets it. Those without type and name share what is left, first Z, then T, then C, and
+    stand in the order of OME-NGFF: Z; T, Z; T, C, Z.
+    """
+    letters = [""] * len(shape)
+    plane = len(shape)
+    if _has_samples(shape, described, may_be_rgb=may_be_rgb):
+        plane -= 1
+        letters[plane] = "S"
+    leading = range(plane - 2)
+    for index, letter in zip(reversed(range(plane)), "XY", strict=False):
+        letters[index] = letter
+    taken = set()
+    for index in reversed(leading):
+        _, letter = _meant(described[index])
+        if letter and letter not in taken:
+            taken.add(letter)
+            letters[index] = letter
+    nameless = [index for index in reversed(leading) if _is_nameless(described[index])]
+    free = [letter for letter in "ZTC" if letter not in taken][: len(nameless)]
+    for index, letter in zip(nameless, sorted(free, key="ZCT".index), strict=False):
+        letters[index] = letter
+    return letters
+
+
+def _has_samples(
+    shape: Sequence[int], described: Sequence[Description], *, may_be_rgb: bool
+) -> bool:
+    """Whether the last axis are the samples of each pixel: red, green, blue, perhaps alpha.
+
+    Its name or type must say so. Where nobody has named any axis, it is taken for that if the type of
+    the elements allows it and height and width are larger: (4, 4, 4) is a stack.
+    """
+    if len(shape) < 3 or shape[-1] not in (3, 4):
+        return False
+    if all(map(_is_nameless, described)):
+        return may_be_rgb and min(shape[-3:-1]) > shape[-1]
+    last = described[-1]
+    if last.type in _TYPES:
+        return last.type == "channel"
+    return last.name.strip().lower() in _SAMPLES
+
+
+def _meant(said: Description) -> tuple[Kind, str]:
+    """(kind, letter that is claimed) by type or else by name; `""` where that claims none."""
+    if said.type is not None and said.type in _TYPES:
+        return _TYPES[said.type]
+    return _NAMES.get(said.name.strip().lower(), ("other", ""))
+
+
+def _is_nameless(said: Description) -> bool:
+    name = said.name.strip().lower()
+    return said.type is None and (not name or _NUMBERED.fullmatch(name) is not None)
+
+
+def _kind(said: Description, letter: str) -> Kind:
+    if letter == "S":
+        return "sample"
+    kind, _ = _meant(said)
+    if kind == "other" and said.type is None and letter:
+        return _KINDS[letter]
+    return kind
+
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    **dict.fromkeys("ZYX", "space"),
+    "T": "time",
+    "C": "channel",
+}
+
+
+# -- units
+
+_PREFIXES = (
+    *("yocto", "zepto", "atto", "femto", "pico", "nano", "micro", "milli", "centi", "deci", ""),
+    *("hecto", "kilo", "mega", "giga", "tera", "peta", "exa", "zetta", "yotta"),
+)
+_LENGTHS = frozenset(
+    {f"{prefix}meter" for prefix in _PREFIXES}
+    | {"angstrom", "foot", "inch", "mile", "parsec", "yard"}
+)
+_TIMES = frozenset({f"{prefix}second" for prefix in _PREFIXES} | {"minute", "hour", "day"})
+# With both characters that look like a Greek mu: Unicode has one for the prefix micro.
+_SMALL = {
+    **{"f": "femto", "p": "pico", "n": "nano", "m": "milli"},
+    **dict.fromkeys(("u", "\u00b5", "\u03bc"), "micro"),
+}
+_SYMBOLS: Final[Mapping[str, str]] = {
+    **{f"{symbol}m": f"{prefix}meter" for symbol, prefix in _SMALL.items()},
+    **{f"{symbol}s": f"{prefix}second" for symbol, prefix in _SMALL.items()},
+    **{"m": "meter", "cm": "centimeter", "km": "kilometer"},
+    **dict.fromkeys(("\u00c5", "\u212b"), "angstrom"),
+    **{"s": "second", "sec": "second", "min": "minute", "h": "hour", "d": "day"},
+}
+_UNITS: Final[Mapping[Kind, frozenset[str]]] = {
+    "space": _LENGTHS,
+    "time": _TIMES,
+    "channel": frozenset(),
+    "sample": frozenset(),
+    "other": _LENGTHS | _TIMES,
+}
+
+
+def unit_of(said: str | None) -> str | None:
+    """The unit of length or time as OME-NGFF spells it; None for anything else.
+
+    Also known by their symbols, in the plural, and in British spelling (OME-NGFF 0.4 and 0.5, "axes"
+    metadata).
+    """
+    if said is None:
+        return None
+    symbol = said.strip()
+    if symbol in _SYMBOLS:
+        return _SYMBOLS[symbol]
+    word = symbol.lower().replace("metre", "meter").replace("micron", "micrometer")
+    for spelling in (word, word.removesuffix("s")):
+        if spelling in _UNITS["other"]:
+            return spelling
+    return None

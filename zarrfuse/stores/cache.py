@@ -1,0 +1,188 @@
+"""What was made of stored bytes and is kept: bounded in bytes, each thing made once.
+
+Owns how much is kept, what goes first, and that many who want one thing wait for one to make it.
+Used by what decodes chunks or renders files. It must not know what the values are: they have a
+number of bytes (`nbytes`).
+"""
+
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from cachetools import LRUCache
+
+from zarrfuse.errors import ZarrfuseError
+
+
+class Sized(Protocol):
+    """A value: numpy arrays and memoryviews are some."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that keeping it takes."""
+
+
+V = TypeVar("V", bound=Sized)
+R = TypeVar("R")
+
+
+class Flight(Generic[R]):
+    """Work under way that others wait for."""
+
+    __slots__ = ("_done", "_error", "_result", "waiting")
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self._result: R | None = None
+        self._error: BaseException | None = None
+        self.waiting = 0
+        """Threads that have begun to wait for it."""
+
+    def land(self, result: R) -> None:
+        """Give the result to all who wait."""
+        self._result = result
+        self._done.set()
+
+    def fail(self, error: BaseException) -> None:
+        """Give the error to all who wait."""
+        self._error = error
+        self._done.set()
+
+    def wait(self) -> R:
+        """What it came to. Raises the error that it failed with."""
+        self.waiting += 1
+        self._done.wait()
+        if self._error is not None:
+            raise again(self._error)
+        return cast("R", self._result)
+
+
+def again(error: BaseException) -> BaseException:
+    """The same error to be raised by another thread: a traceback belongs to one of them."""
+    if isinstance(error, OSError) or type(error).__module__ == ZarrfuseError.__module__:
+        copied = type(error)(*error.args)
+        copied.__cause__ = error
+        return copied
+    return error
+
+
+class ByteCache:
+    """The values used last, of together at most `capacity_bytes`. For any thread."""
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self.capacity_bytes = capacity_bytes
+        self._kept = _Kept(capacity_bytes)
+        self._lock = threading.Lock()
+        self._flights: dict[Hashable, Flight[Any]] = {}
+        self.hits = 0
+        """Values that were there. Counted without the lock, so that it may fall a few short."""
+        self.misses = 0
+        """Values that had to be made."""
+
+    def get(self, key: Hashable) -> Any | None:
+        """The value, which is now the one used last, or None."""
+        with self._lock:
+            value = self._kept.get(key)
+            if value is not None:
+                self._kept.cold.pop(key, None)
+            return value
+
+    def put(self, key: Hashable, value: Sized) -> bool:
+        """Keep a value, and let go of those used least; false if it is larger than all there is."""
+        if value.nbytes > self.capacity_bytes:
+            return False
+        with self._lock:
+            self._kept.cold.pop(key, None)
+            self._kept[key] = value
+        return True
+
+    def drop(self, key: Hashable) -> None:
+        """Let go of a value, if it is there."""
+        with self._lock:
+            self._kept.pop(key, None)
+
+    def cool(self, keys: Iterable[Hashable]) -> None:
+        """Let these values go before all others, the last of them first.
+
+        For who reads more than there is room for again and again in one order: what was read last is
+        what will not be wanted for longest.
+        """
+        with self._lock:
+            for key in keys:
+                if key in self._kept:
+                    self._kept.cold.pop(key, None)
+                    self._kept.cold[key] = None
+
+    def fetch(self, key: Hashable, make: Callable[[], V]) -> V:
+        """The value; made if it is not there, by one of those who want it while the others wait.
+
+        An error reaches all who wait, and is not kept. A value larger than all there is room for is
+        given to them, and not kept either.
+        """
+        with self._lock:
+            value = self._kept.get(key)
+            flight = None if value is not None else self._flights.get(key)
+            mine = value is None and flight is None
+            if mine:
+                flight = self._flights[key] = Flight()
+            elif value is not None:
+                self._kept.cold.pop(key, None)
+        if value is not None:
+            self.hits += 1
+            return cast("V", value)
+        assert flight is not None
+        if not mine:
+            return cast("V", flight.wait())
+        self.misses += 1
+        try:
+            made = make()
+            self.put(key, made)
+        except BaseException as error:
+            self._end(key)
+            flight.fail(error)
+            raise
+        self._end(key)
+        flight.land(made)
+        return made
+
+    def _end(self, key: Hashable) -> None:
+        with self._lock:
+            del self._flights[key]
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        with self._lock:
+            self._kept.clear()
+
+    def status(self) -> dict[str, int | float]:
+        """What there is to tell, for control files."""
+        with self._lock:
+            return {
+                "bytes": self._kept.currsize,
+                "capacity_bytes": self.capacity_bytes,
+                "values": len(self._kept),
+                "hits": self.hits,
+                "misses": self.misses,
+            }
+
+
+class _Kept(LRUCache[Hashable, Any]):
+    """Of the values that are `cold`, the last goes first; if none is, that used least."""
+
+    def __init__(self, capacity_bytes: int) -> None:
+        super().__init__(capacity_bytes, getsizeof=lambda value: value.nbytes)
+        self.cold: dict[Hashable, None] = {}
+
+    def popitem(self) -> tuple[Hashable, Any]:
+        if not self.cold:
+            return super().popitem()
+        key, _ = self.cold.popitem()
+        return key, self.pop(key)
+
+    def __delitem__(self, key: Hashable, *rest: Any) -> None:
+        self.cold.pop(key, None)
+        super().__delitem__(key, *rest)
+
+    def clear(self) -> None:
+        self.cold.clear()
+        super().clear()
