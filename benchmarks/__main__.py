@@ -24,8 +24,8 @@ _MOUNT_NAMES = (
     *("mount-few", "mount-many", "info", "info-mount", "nodes", "memory"),
 )
 _IMAGE_NAMES = (
-    *("image-tiff", "image-tiff-sharded", "image-first-page", "image-page-at-once"),
-    *("image-windows", "image-memory"),
+    *("image-tiff", "image-tiff-sharded", "image-npy", "image-first-page", "image-page-at-once"),
+    *("image-windows", "image-windows-frames", "image-memory"),
 )
 _NAMES = (*_MOUNT_NAMES, *_IMAGE_NAMES)
 

@@ -27,6 +27,8 @@ class ImageSizes:
     inner: int = 512
     huge_pages: int = 8192
     huge_side: int = 2048
+    frames: int = 256
+    frame_side: int = 2048
     window: int = 256
     windows: int = 200
 
@@ -41,7 +43,7 @@ class ImageSizes:
         return 2 * self.huge_pages * self.huge_side**2
 
 
-QUICK_IMAGES = ImageSizes(pages=8, side=2048, huge_pages=1024, windows=50)
+QUICK_IMAGES = ImageSizes(pages=8, side=2048, huge_pages=1024, frames=32, windows=50)
 """Shows that everything runs; too little to compare figures by."""
 
 
@@ -49,8 +51,9 @@ QUICK_IMAGES = ImageSizes(pages=8, side=2048, huge_pages=1024, windows=50)
 class ImageArrays:
     """One folder of arrays, mounted as a whole.
 
-    `zstd` has chunks of a part of a page; `sharded` has shards of a page; of `huge` only a few chunks
-    are stored; `small` is read before a clock starts, so that what the daemon needs is in memory.
+    `zstd` has chunks of a part of a page; `sharded` has shards of a page; `frames` has chunks of a
+    page, as a camera writes them; of `huge` only a few chunks are stored; `small` is read before a
+    clock starts, so that what the daemon needs is in memory.
     """
 
     root: Path
@@ -58,6 +61,7 @@ class ImageArrays:
 
     zstd = "zstd"
     sharded = "sharded"
+    frames = "frames"
     huge = "huge"
     small = "small"
 
@@ -89,6 +93,12 @@ def write_image_arrays(folder: Path, sizes: ImageSizes) -> ImageArrays:
         page = np.roll(first, (number * 37, number * 101), (0, 1)) + np.uint16(number)
         whole[number] = page
         sharded[number] = page
+    shape = (sizes.frames, sizes.frame_side, sizes.frame_side)
+    frames = _create(arrays, arrays.frames, shape, sizes.frame_side)
+    for number in range(sizes.frames):
+        top = number * 37 % (sizes.side - sizes.frame_side + 1)
+        frame = first[top : top + sizes.frame_side, : sizes.frame_side]
+        frames[number] = frame + np.uint16(number)
     shape = (sizes.huge_pages, sizes.huge_side, sizes.huge_side)
     huge = _create(arrays, arrays.huge, shape, sizes.chunk)
     for number in _HUGE_PAGES_STORED:

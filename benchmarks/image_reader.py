@@ -1,6 +1,7 @@
 """Reads pixels as programs in Python do, in a process of its own, and says how long that took.
 
     python -m benchmarks.image_reader whole-zarr ARRAY
+    python -m benchmarks.image_reader whole-npy FILE
     python -m benchmarks.image_reader page-zarr ARRAY
     python -m benchmarks.image_reader page-tiff FILE
     python -m benchmarks.image_reader windows-zarr ARRAY WINDOW COUNT
@@ -23,6 +24,12 @@ def _whole_zarr(path: str) -> tuple[float, int]:
     array = _zarr_array(path)
     begun = time.perf_counter()
     pixels = array[:]
+    return time.perf_counter() - begun, pixels.nbytes
+
+
+def _whole_npy(path: str) -> tuple[float, int]:
+    begun = time.perf_counter()
+    pixels = np.load(path)
     return time.perf_counter() - begun, pixels.nbytes
 
 
@@ -82,6 +89,7 @@ def _places(shape: tuple[int, ...], window: int, count: int) -> Iterator[tuple[i
 
 _WAYS: dict[str, Callable[..., tuple[float, int]]] = {
     "whole-zarr": _whole_zarr,
+    "whole-npy": _whole_npy,
     "page-zarr": _page_zarr,
     "page-tiff": _page_tiff,
     "windows-zarr": _windows_zarr,

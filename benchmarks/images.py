@@ -85,6 +85,15 @@ class ImageMeasurements:
                 to_zarr=0.9,
                 same_bytes=False,
             )
+        yield ImageMeasurement(
+            "image-npy",
+            f"numpy.load of a whole array of {_binary(sizes.nbytes)}, zstd",
+            "MB/s",
+            sizes.nbytes,
+            data.zstd,
+            self._rendering(data.zstd, "npy", "whole-npy"),
+            _python("whole-zarr"),
+        )
         page = f"first page, {_binary(2 * sizes.huge_side**2)}, of the TIFF of"
         page = f"{page} an array of {_binary(sizes.huge_nbytes)}"
         for name, title, before, within_s in (
@@ -104,16 +113,20 @@ class ImageMeasurements:
             )
         side = f"{sizes.window} x {sizes.window}"
         arguments = (str(sizes.window), str(sizes.windows))
-        yield ImageMeasurement(
-            "image-windows",
-            f"{sizes.windows} windows of {side} at random, NPY through mmap",
-            "/s",
-            sizes.windows,
-            data.zstd,
-            self._rendering(data.zstd, "npy", "windows-npy", *arguments),
-            _python("windows-zarr", *arguments),
-            to_zarr=0.5,
-        )
+        for name, array, chunks in (
+            ("image-windows", data.zstd, f"chunks of {sizes.chunk} x {sizes.chunk}"),
+            ("image-windows-frames", data.frames, "each page a chunk"),
+        ):
+            yield ImageMeasurement(
+                name,
+                f"{sizes.windows} windows of {side} at random, NPY through mmap, {chunks}",
+                "/s",
+                sizes.windows,
+                array,
+                self._rendering(array, "npy", "windows-npy", *arguments),
+                _python("windows-zarr", *arguments),
+                to_zarr=0.5,
+            )
 
     def seconds(self, measurement: ImageMeasurement, system: str) -> float:
         """What the reader takes on a new mount, or with zarr-python. Raises `Failed`."""
