@@ -19,6 +19,6 @@ lint:    ## style, types, and that imports point down
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-bench:   ## compare with bindfs and the bare file system; ARGS="--rounds 3"
+bench:   ## compare with bindfs, the bare file system and zarr-python; ARGS="--rounds 3"
 	.ci/setup bench
 	.venv/bin/python -m benchmarks $(ARGS)

@@ -135,7 +135,12 @@ def mount(
     source: Source,
     mountpoint: Annotated[str, _path("MOUNTPOINT", "An empty folder.")],
     view: Annotated[
-        str, typer.Option(metavar="VIEW", help=f"What to show: {', '.join(VIEWS)}.")
+        str,
+        typer.Option(
+            metavar="VIEW",
+            help="What to show: `chunks`, a file for each; `plain`, a core Zarr v3 store; `images`, "
+            "TIFF, NPY, PNG and OME-TIFF; `raw`, what is stored; `all`, these as folders.",
+        ),
     ] = VIEWS[0],
     option: Annotated[
         list[str] | None,

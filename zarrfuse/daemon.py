@@ -23,6 +23,7 @@ from zarrfuse import __version__, eager, mounts
 from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import ZarrOperations
+from zarrfuse.images.imports import import_libraries
 from zarrfuse.images.memory import settle as settle_memory
 from zarrfuse.opening import DECODING, default_cache_bytes, open_view, root_name
 from zarrfuse.stores.base import Entry, Kind, Store
@@ -227,8 +228,6 @@ async def _tune_and_say_ready(
             log.debug("not raised: %s", refused)
     ready()
     if config.view in DECODING:
-        from zarrfuse.images.imports import import_libraries  # noqa: PLC0415  # takes numpy along
-
         threading.Thread(target=import_libraries, name="zarrfuse-imports", daemon=True).start()
 
 

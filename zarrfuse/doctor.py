@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from zarrfuse import __version__
 from zarrfuse.stores.beneath import OPENAT2
 
-_PACKAGES = ("pyfuse3", "trio", "msgspec", "numpy", "tifffile")
+_PACKAGES = (
+    *("pyfuse3", "trio", "msgspec"),
+    *("numpy", "tifffile", "zarr", "numcodecs", "google-crc32c", "cachetools"),
+)
 _OLDEST_KERNEL = (5, 12)  # openat2 with RESOLVE_CACHED
 
 Finding = tuple[bool, str, str]

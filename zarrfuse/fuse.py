@@ -56,6 +56,7 @@ def answered(
     handler: "Callable[Concatenate[ZarrOperations, P], Coroutine[Any, Any, T]]",
 ) -> "Callable[Concatenate[ZarrOperations, P], Coroutine[Any, Any, T]]":
     """Turn whatever leaves a handler into an errno: anything else would kill the mount."""
+    request = handler.__name__.strip("_").partition("_")[0]
 
     @functools.wraps(handler)
     async def wrapper(self: "ZarrOperations", *args: P.args, **kwargs: P.kwargs) -> T:
@@ -67,7 +68,7 @@ def answered(
         except trio.Cancelled:
             raise
         except BaseException as error:  # a store in Rust panics with one
-            raise FUSEError(self.failed(handler.__name__, error)) from None
+            raise FUSEError(self.failed(request, error)) from None
 
     return wrapper  # type: ignore[return-value]  # functools hides that it is a method
 

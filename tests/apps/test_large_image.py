@@ -103,13 +103,13 @@ def test_planes_are_read_in_little_memory(
 def test_imagej_pages_through_the_array_without_plug_ins(
     image_datasets: ImageDatasets, daemon: Daemon, macro: Macro
 ) -> None:
-    """A NPY file is raw pixels behind a header of 128 bytes: a virtual stack to `Import > Raw`."""
+    """A NPY file is raw pixels behind a header of 4,096 bytes: a virtual stack to `Import > Raw`."""
     file = daemon.mountpoint / "large.npy"
     depth, height, width = LARGE_SHAPE
-    assert file.stat().st_size == 128 + depth * height * width * 2
+    assert file.stat().st_size == 4096 + depth * height * width * 2
     text = f"""
         run("Raw...", "open=[" + getArgument() + "] image=[16-bit Unsigned] width={width}"
-            + " height={height} offset=128 number={depth} gap=0 little-endian use");
+            + " height={height} offset=4096 number={depth} gap=0 little-endian use");
         print(nSlices, bitDepth(), is("Virtual Stack"));
     """
     for page in PAGES:

@@ -57,17 +57,28 @@ def test_numpy_maps_the_array_into_memory(
     assert mapped.tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("type_", TYPES, ids=str)
-def test_elements_begin_where_processors_like_it(type_: object) -> None:
-    assert len(npy((2, 3), np.dtype(type_)).head) % 64 == 0
+@pytest.mark.parametrize("type_", ["?", "<u2", "<c16", "|V3", "<U4", [("a", "u1"), ("b", "<f8")]])
+def test_elements_begin_at_a_page(type_: object) -> None:
+    assert len(npy((2, 3), np.dtype(type_)).head) == 4096
 
 
-def test_header_is_what_numpy_itself_writes() -> None:
+def test_long_header_ends_where_processors_like_it() -> None:
+    array = np.zeros(3, [(f"field{number}", "u1") for number in range(400)])
+    around = npy(array.shape, array.dtype)
+    assert 4096 < len(around.head) < 10_000
+    assert not len(around.head) % 64
+    assert np.load(io.BytesIO(whole(array, around))).dtype == array.dtype
+
+
+def test_header_says_what_numpy_itself_writes() -> None:
     array = np.zeros((2, 3), "<u2")
     saved = io.BytesIO()
     np.save(saved, array)
 
-    assert whole(array, npy(array.shape, array.dtype)) == saved.getvalue()
+    head = npy(array.shape, array.dtype).head
+    written = saved.getvalue()[: -array.nbytes]
+    assert head[:8] == written[:8]
+    assert head[10:].rstrip() == written[10:].rstrip()
 
 
 def test_python_objects_have_no_bytes() -> None:

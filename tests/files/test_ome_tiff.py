@@ -381,3 +381,9 @@ def test_a_header_always_fits_into_its_room_and_is_read(
     assert len(pyramid_header(made)) <= made.tiles.start
     pixels = xml_of(made).find(f"{OME}Image/{OME}Pixels")
     assert pixels.get("SizeX") == "500"
+
+
+def test_a_name_whose_every_letter_becomes_six_fits_into_its_room() -> None:
+    made = layout([(200, 200)], "YX", name='"' * 5000)
+    assert len(pyramid_header(made)) <= made.tiles.start
+    assert xml_of(made).find(f"{OME}Image").get("Name") == '"' * 5000

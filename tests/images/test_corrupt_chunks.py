@@ -1,6 +1,7 @@
 """Of a chunk that cannot be decoded only its own bytes fail; what changes is read anew."""
 
 import io
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -145,4 +146,27 @@ def test_a_chunk_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
         assert_npy(whole(root, "a/a.npy"), values)
         assert_tiff(whole(root, "a/a.tiff"), values)
         assert_tiff(whole(root, "a/c/1/1.tiff"), values[2:4, 3:6])
+    store.close()
+
+
+@pytest.mark.parametrize("shards", [None, (4, 6)])
+def test_the_log_names_the_broken_chunk_once_and_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, shards: tuple[int, ...] | None
+) -> None:
+    """Though chunks are decoded together."""
+    options = {"compressors": [Crc32cCodec()], **({"shards": shards} if shards else {})}
+    Layout("g/a", "uint16", (7, 11), (2, 3), options).write(tmp_path)
+    stored = tmp_path / ("g/a/c/1/1" if shards else "g/a/c/2/3")
+    data = bytearray(stored.read_bytes())
+    data[2] ^= 0xFF
+    stored.write_bytes(data)
+    store = LocalStore(str(tmp_path))
+    root = images(store)
+    with caplog.at_level(logging.WARNING):
+        for ending in ("npy", "tiff", "npy"):
+            with pytest.raises(Corrupt):
+                whole(root, f"g/a/a.{ending}")
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 1, told
+    assert told[0].startswith(f"g/a: chunk {stored.relative_to(tmp_path / 'g/a')}: ")
     store.close()

@@ -22,6 +22,9 @@ from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, TransposeCodec, 
 
 from zarrfuse.errors import Corrupt, NotSupported, Stale
 from zarrfuse.images.decode import DecodedArray, Decoder
+from zarrfuse.images.units import unit_shape
+from zarrfuse.images.zarr_array import ZarrArray
+from zarrfuse.spec.node import ArrayNode, parse_v3
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local import LocalStore
@@ -168,6 +171,33 @@ def test_elements_that_are_no_numbers_come_with_their_fill_value(
         found = opened(tmp_path / "a").read((slice(0, 5),))
     assert found.dtype == expected.dtype
     assert found.tobytes() == expected.tobytes()
+
+
+def test_all_threads_get_the_same_object_of_an_array(tmp_path: Path) -> None:
+    write_keys(tmp_path, {"zarr.json": array((4,))})
+    view = ChunksView(LocalStore(str(tmp_path)), 0.0)
+    loaded = view.root.loaded()
+    assert loaded is not None
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            decoder, begin = Decoder(view, ByteCache(100)), threading.Barrier(4)
+            found: list[object] = []
+
+            def get(decoder: Decoder, begin: threading.Barrier, found: list[object]) -> None:
+                begin.wait()
+                found.append(decoder.array(loaded, view.root))
+
+            threads = [threading.Thread(target=get, args=(decoder, begin, found)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert len(found) == 4
+            assert len(set(map(id, found))) == 1
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_scalar_and_empty_arrays(tmp_path: Path, opened: Opener) -> None:
@@ -470,3 +500,165 @@ assert found == [[3, 3, 3, 3]] * 3, found
         [sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True
     )
     assert "rror" not in ran.stderr
+
+
+@pytest.mark.parametrize("part", [slice(0, 5), slice(3, 2), slice(-1, 2), slice(0, 4, 2)])
+def test_what_is_no_box_of_the_array_is_refused(
+    part: slice, tmp_path: Path, opened: Opener
+) -> None:
+    zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="u1")
+    with pytest.raises(ValueError, match="is no box"):
+        opened(tmp_path / "a").read((part,))
+
+
+def test_a_box_is_read_into_any_part_of_an_array(tmp_path: Path, opened: Opener) -> None:
+    stored = zarr.create_array(tmp_path / "a", shape=(6, 8), chunks=(4, 3), dtype="u2")
+    stored[...] = values = _values((6, 8), "u2")
+    decoded = opened(tmp_path / "a")
+    for part in (np.s_[:, ::2], np.s_[::2, :8], np.s_[::-1, 8:]):
+        out = np.zeros((12, 16), "u2")[part]
+        box = tuple(slice(0, min(n, m)) for n, m in zip(out.shape, (6, 8), strict=True))
+        target = out[box]
+        decoded.readinto(target, box)
+        assert np.array_equal(target, values[box])
+    other = np.zeros((6, 8), "f8")
+    decoded.readinto(other, _box(decoded))
+    assert np.array_equal(other, values)
+
+
+def test_the_fill_value_begins_where_its_bytes_do(tmp_path: Path, opened: Opener) -> None:
+    zarr.create_array(
+        tmp_path / "a", shape=(3, 4), chunks=(2, 3), dtype="<u4", fill_value=0x04030201
+    )
+    decoded = opened(tmp_path / "a")
+    whole = np.asarray(decoded.read(_box(decoded))).view("u1").reshape(3, 16)
+    for first in range(1, 8):
+        out = np.zeros((3, 16 - first), "u1")
+        decoded.fill(out, (0, first), (3, 16))
+        assert np.array_equal(out, whole[:, first:])
+
+
+def test_of_a_store_that_cannot_change_nothing_is_looked_at_again(
+    tmp_path: Path, opened: Opener
+) -> None:
+    stored = zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="u1")
+    stored[...] = 3
+
+    class Permanent(ForwardingStore):
+        looked_at = 0
+
+        def before(self, call: str, key: str, wait: bool) -> None:
+            self.looked_at += key.startswith("c/")
+
+    store = Permanent(LocalStore(str(tmp_path / "a")))
+    store.permanent = True
+    decoded = opened(store, ttl_s=0.0)
+    assert decoded.read((slice(0, 4),)).tolist() == [3] * 4
+    looked_at = store.looked_at
+    assert decoded.read((slice(0, 4),)).tolist() == [3] * 4
+    assert store.looked_at == looked_at > 0
+
+
+def test_what_is_stored_is_looked_at_again_when_its_time_has_come(
+    tmp_path: Path, opened: Opener
+) -> None:
+    stored = zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="u1")
+    stored[...] = 3
+    blocks = opened(tmp_path / "a", ttl_s=50.0).blocks
+    blocks.bring([(0,)], lambda unit, block: None)
+    now = time.monotonic()
+    assert blocks.at_hand((0,), now) is blocks.at_hand((0,), now + 40) is not None
+    assert blocks.at_hand((0,), now + 60) is None
+    assert blocks.current((0,), now + 60, wait=True) is not None
+    assert blocks.at_hand((0,), now + 100) is not None  # believed once more
+
+
+def test_of_chunks_that_were_decoded_together_each_may_be_written_anew(
+    tmp_path: Path, opened: Opener
+) -> None:
+    stored = zarr.create_array(tmp_path / "a", shape=(6,), chunks=(2,), dtype="u1")
+    stored[...] = 3
+    decoded = opened(tmp_path / "a")
+    assert decoded.read((slice(0, 6),)).tolist() == [3] * 6
+    for chunk in (1, 2, 0):
+        time.sleep(0.02)  # another time
+        stored[2 * chunk : 2 * chunk + 2] = value = 5 + chunk
+        assert set(decoded.read((slice(2 * chunk, 2 * chunk + 2),)).tolist()) == {value}
+
+
+def test_what_was_read_last_is_kept(
+    tmp_path: Path, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zarrfuse.images.blocks._TOUCHED_S", -1.0)
+    monkeypatch.setattr("zarrfuse.images.blocks._BLOCK_BYTES", 1)
+    stored = zarr.create_array(tmp_path / "a", shape=(300,), chunks=(100,), dtype="u1")
+    stored[...] = 3
+    decoded = opened(tmp_path / "a", cache_bytes=250, ttl_s=60)
+    for chunk in (0, 1, 0, 2, 0):
+        decoded.read((slice(100 * chunk, 100 * chunk + 100),))
+    status = decoded.blocks._cache.status()
+    assert (status["misses"], status["hits"]) == (3, 2)
+
+
+def test_what_is_being_decoded_is_bounded_in_bytes(
+    tmp_path: Path, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = zarr.create_array(tmp_path / "a", shape=(100,), chunks=(50,), dtype="u2")
+    stored[...] = 3
+    decoded = opened(tmp_path / "a")
+    budget = decoded.blocks._shared.budget
+    taken: list[int] = []
+    decode = ZarrArray.decode
+
+    def watched(zarr_array: ZarrArray, *arguments: Any) -> Any:
+        taken.append(budget.taken_bytes)
+        return decode(zarr_array, *arguments)
+
+    monkeypatch.setattr(ZarrArray, "decode", watched)
+    decoded.read((slice(0, 100),))
+    assert (taken, budget.taken_bytes) == ([200], 0)
+
+
+def test_what_does_not_fit_into_memory_is_told_as_that(
+    tmp_path: Path, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="u1")[...] = 3
+
+    def too_large(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(ZarrArray, "decode", too_large)
+    with pytest.raises(OSError, match="no memory") as raised:
+        opened(tmp_path / "a").read((slice(0, 2),))
+    assert raised.value.errno == errno.ENOMEM
+
+
+def test_inner_chunks_that_do_not_divide_a_shard_are_no_units() -> None:
+    for inner, unit in (([2, 2], (2, 2)), ([4, 3], (4, 4)), ([2], (4, 4)), ([0, 4], (4, 4))):
+        sharding = {"name": "sharding_indexed", "configuration": {"chunk_shape": inner}}
+        node = parse_v3(array((8, 8), (4, 4), codecs=[sharding]))
+        assert isinstance(node, ArrayNode)
+        assert unit_shape(node) == unit
+
+
+def test_a_closed_decoder_begins_nothing_more(tmp_path: Path, opened: Opener) -> None:
+    zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="u1")[...] = 3
+    decoded = opened(tmp_path / "a")
+    decoded.blocks._shared.threads.shutdown()  # as `Decoder.close` does
+    decoded.decode_ahead((0,), (4,), lambda: True)
+    assert not decoded.blocks.is_busy
+    assert decoded.read((slice(0, 4),)).tolist() == [3] * 4
+
+
+def test_only_so_many_arrays_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zarrfuse.images.decode._ARRAYS_KEPT", 2)
+    write_keys(tmp_path, {f"{name}/zarr.json": array((4,)) for name in "abc"})
+    view = ChunksView(LocalStore(str(tmp_path)), 0.0)
+    decoder = Decoder(view, ByteCache(100))
+    folders = [view.root.child(name) for name in "abc"]
+    arrays = [decoder.array(folder.loaded(), folder) for folder in folders]
+    assert decoder.array(folders[2].loaded(), folders[2]) is arrays[2]
+    assert decoder.array(folders[0].loaded(), folders[0]) is not arrays[0]
+    decoder.close()
+    with pytest.raises(RuntimeError):
+        decoder.shared.threads.submit(print)

@@ -3,8 +3,7 @@
 import io
 import json
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,19 @@ from fakes import ForwardingStore, MemoryStore
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
 from zarrfuse.files.segments import Rendered
 from zarrfuse.images.arrays import last_of
-from zarrfuse.images.chunk_files import MOST_LISTED
+from zarrfuse.images.chunk_files import ChunkFiles, StoredTiffs
+from zarrfuse.images.decode import DecodedArray
+from zarrfuse.images.pixels import Pixels
+from zarrfuse.images.pyramid import pyramid_file
+from zarrfuse.images.render import Plan, plan
 from zarrfuse.opening import open_view, root_name
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.ome import Picture
 from zarrfuse.stores.base import Entry, Kind, Store
 from zarrfuse.stores.local import LocalStore
 from zarrfuse.views.base import Folder
+from zarrfuse.views.chunks import ChunksView
+from zarrfuse.views.plain_chunks import PlainChunks
 
 TIFF = b"II*\0 and what else is in a TIFF file"
 
@@ -170,12 +177,13 @@ def test_a_chunk_is_as_old_as_what_is_stored_and_others_as_their_node(tmp_path: 
         assert files[path].mtime_ns == stored("a/zarr.json")
 
 
-def test_whole_arrays_last_only_where_chunks_do() -> None:
+def test_what_is_decoded_lasts_only_where_chunks_do() -> None:
     keys = {"a/zarr.json": array(), "a/c/0/0": bytes(4)}
     for permanent, ttl_s, lasting in ((False, 1, False), (True, 1, True), (False, inf, True)):
         root = view(MemoryStore(keys, permanent=permanent), ttl_s)
-        for path in WHOLE:
-            reader = at(root, "a").open(path.rpartition("/")[2])
+        for path in (*WHOLE, *CHUNKS):
+            folder, _, name = path.rpartition("/")
+            reader = at(root, folder).open(name)
             assert isinstance(reader, Rendered)
             assert reader.lasting is lasting
             reader.close()
@@ -292,8 +300,10 @@ def test_a_link_leads_to_where_its_goal_is_shown(tmp_path: Path) -> None:
     write_keys(tmp_path, {"a/zarr.json": array(keys=v2_keys("/")), "a/0/0": bytes(4), "d/x": b"x"})
     (tmp_path / "a/link").symlink_to("../d")
     (tmp_path / "a/0/link").symlink_to("../../d")
+    (tmp_path / "a/moved").symlink_to("0")
     root = view(LocalStore(str(tmp_path)))
     assert at(root, "a").readlink("link") == "../d"
+    assert at(root, "a").readlink("moved") == "c/0"
     assert at(root, "a/c/0").lookup("link").kind is Kind.LINK
     assert at(root, "a/c/0").readlink("link") == "../../../d"
 
@@ -310,14 +320,12 @@ def test_of_a_huge_grid_what_is_stored_is_listed_and_all_is_there(
     shape[large] = 10**9
     store = MemoryStore({"zarr.json": array(shape, (1, 1), keys=keys), key: b"\x05"})
     root = view(store)
-    started = time.monotonic()
     names = [
         ["5"] if large == 0 else [str(n) for n in range(10)],
         ["7.tiff"] if large == 1 else [f"{n}.tiff" for n in range(10)],
     ]
     assert sorted(at(root, "c").list()) == names[0]
     assert sorted(at(root, "c/5").list()) == names[1]
-    assert time.monotonic() - started < 1
     far = [0, 0]
     far[large] = 987_654_321
     assert image(root, f"c/{far[0]}/{far[1]}.tiff") == 0
@@ -327,20 +335,35 @@ def test_of_a_huge_grid_what_is_stored_is_listed_and_all_is_there(
         content(root, f"c/{far[0]}/{far[1]}.tiff")
 
 
-def test_a_folder_of_many_chunks_is_listed_about_as_fast_as_in_plain() -> None:
-    count = MOST_LISTED
-    keys = {"zarr.json": array((count,), (1,)), **{f"c/{n}": b"x" for n in range(count)}}
-    store = MemoryStore(keys)
+def test_sizes_of_many_chunks_are_not_computed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 1000
+    keys = {"zarr.json": array((count,), (1,)), **{f"c/{n}": b"x" for n in range(0, count, 2)}}
+    asked = []
+    compute = ChunkFiles._rendered_size
 
-    def seconds(name: str) -> float:
-        folder = open_view(name, store, inf).child("c")
-        folder.lookup("0.tiff" if name == "images" else "0")  # what is imported is not listed
-        started = time.perf_counter()
-        assert sum(1 for _ in folder.scan()) == count
-        return time.perf_counter() - started
+    def rendered_size(files: ChunkFiles, *arguments: Any) -> int:
+        asked.append(arguments)
+        return compute(files, *arguments)
 
-    took = {name: min(seconds(name) for _ in range(3)) for name in ("plain", "images")}
-    assert took["images"] < 3 * took["plain"] + 0.1, took
+    folder = at(view(keys, inf), "c")
+    folder.lookup("0.tiff")
+    monkeypatch.setattr(ChunkFiles, "_rendered_size", rendered_size)
+    assert len(folder.list()) == count
+    assert len(asked) <= 2
+
+
+def test_sizes_in_a_listing_are_those_of_files_at_the_edge_too() -> None:
+    for stored in ({}, {"a/c/2/1": bytes(4), "a/c/0/1": bytes(4)}):
+        files = tree(view({"a/zarr.json": array((5, 3)), **stored}))
+        sizes = [files[f"a/c/{y}/{x}.tiff"].size for y, x in ((0, 0), (0, 1), (2, 0), (2, 1))]
+        assert len(set(sizes)) > 1
+        assert sizes[0] == max(sizes)
+
+
+def test_a_folder_called_like_a_chunk_is_a_folder() -> None:
+    for keys, name in ((v2_keys("."), "0.0"), (default_keys("."), "c.0.0")):
+        files = tree(view({"a/zarr.json": array(keys=keys), f"a/{name}/x": b"1"}))
+        assert sorted(files) == sorted(["a/zarr.json", f"a/{name}/x", *WHOLE, *CHUNKS])
 
 
 # -- chunks that are TIFF files already
@@ -364,6 +387,7 @@ def test_the_parts_of_a_stored_tiff_are_merged() -> None:
     root = view({**keys, "a/c/0/1.tiff": TIFF})
     assert content(root, "a/c/0/0.tiff") == TIFF + b"index"
     assert at(root, "a/c/0").lookup("0.tiff").size == len(TIFF) + 5
+    at(root, "a/c/0").open("1.tiff").close()  # as in the other views, reading says it
     with pytest.raises(Corrupt, match="index` is missing"):
         content(root, "a/c/0/1.tiff")
 
@@ -398,6 +422,66 @@ def test_a_first_chunk_is_still_looked_for_where_there_was_none(tmp_path: Path) 
     assert content(root, "a/c/0/0.tiff") == TIFF
 
 
+def test_where_no_stored_chunk_can_be_read_its_key_tells() -> None:
+    document = array(keys=suffix_keys(".tiff"), transformers=[concat_parts("", ".index")])
+    stored = view({"zarr.json": document, "c/0/0.tiff": TIFF})
+    assert at(stored, "c/0").lookup("0.tiff").size == len(TIFF)
+    with pytest.raises(Corrupt, match="index` is missing"):
+        content(stored, "c/0/0.tiff")
+
+
+@pytest.mark.parametrize("broken, passed_on", [(15, True), (16, False)])
+def test_few_broken_chunks_are_looked_at_until_one_tells(broken: int, passed_on: bool) -> None:
+    document = array((20,), (1,), keys=suffix_keys(".tiff"), transformers=[concat_parts("", ".i")])
+    keys = {f"c/{n:02}.tiff".replace("/0", "/"): TIFF for n in range(broken)}
+    keys |= {f"c/{broken}.tiff": b"", f"c/{broken}.tiff.i": b"\7"}  # is no TIFF file
+    root = view({"zarr.json": document, **keys}, inf)
+    # The chunk that is none decides that none is; behind too many broken ones, the keys decide.
+    size = at(root, "c").lookup(f"{broken}.tiff").size
+    assert (size > 1) is passed_on
+
+
+def test_an_empty_chunk_does_not_tell_what_the_others_are() -> None:
+    document = array(keys=suffix_keys(".tiff"))  # perhaps it is just being written
+    root = view({"a/zarr.json": document, "a/c/0/0.tiff": b"", "a/c/0/1.tiff": TIFF}, inf)
+    assert at(root, "a/c/0").list()["1.tiff"].size == len(TIFF)
+    assert content(root, "a/c/0/1.tiff") == TIFF
+
+
+def test_what_a_search_for_stored_chunks_came_to_is_believed_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = 100.0
+    monkeypatch.setattr("zarrfuse.images.chunk_files.time.monotonic", lambda: seconds)
+    searched: list[float] = []
+
+    def some(_: Any) -> Iterator[tuple[int, ...]]:
+        searched.append(seconds)
+        return iter(())
+
+    monkeypatch.setattr(PlainChunks, "some", some)
+    store = MemoryStore({"zarr.json": array(keys=suffix_keys(".tiff"))}, permanent=True)
+    files = StoredTiffs(
+        PlainChunks(chunks := ChunksView(store, inf), chunks.root, node_of(chunks)),
+        node_of(chunks),
+        5.0,
+        "a",
+    )
+    with pytest.raises(BlockingIOError):
+        files.are_tiff(wait=False)
+    assert [files.are_tiff(), files.are_tiff(), files.are_tiff(wait=False)] == [False] * 3
+    seconds = 106.0
+    assert not files.are_tiff()
+    assert searched == [100.0, 106.0]
+
+
+def node_of(chunks: ChunksView) -> ArrayNode:
+    loaded = chunks.root.loaded()
+    assert loaded is not None
+    assert isinstance(loaded.node, ArrayNode)
+    return loaded.node
+
+
 # -- what cannot be shown
 
 
@@ -411,7 +495,9 @@ def test_a_node_that_must_not_be_loaded_is_as_in_chunks() -> None:
     assert "b.tiff" in at(root, "a/b").list()
 
 
-def test_an_array_that_nobody_could_decode_is_listed_and_refused() -> None:
+def test_an_array_that_nobody_could_decode_is_listed_and_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     document = json.loads(array())
     del document["fill_value"]
     root = view({"a/zarr.json": json.dumps(document).encode(), "a/c/0/0": bytes(4)})
@@ -421,6 +507,7 @@ def test_an_array_that_nobody_could_decode_is_listed_and_refused() -> None:
         with pytest.raises(NotSupported, match="fill_value: is missing"):
             at(root, folder).open(name)
     assert "fill_value" in at(root, "a").facts(None)["not_decoded"]
+    assert "not decoded: a/zarr.json: fill_value: is missing" in caplog.text
 
 
 def test_stored_tiff_files_are_passed_on_whether_they_can_be_decoded_or_not() -> None:
@@ -440,6 +527,15 @@ def test_an_unknown_codec_is_told_of_when_a_file_is_opened() -> None:
         assert at(root, folder).lookup(name).size > 0
         with pytest.raises(NotSupported, match=r"unheard\.of"):
             at(root, folder).open(name)
+    assert "unheard.of" in at(root, "a").facts(None)["not_decoded"]
+
+
+def test_unknown_codecs_are_not_looked_for_in_the_event_loop() -> None:
+    codecs = [{"name": "bytes"}, {"name": "unheard.of"}]
+    folder = at(view({"a/zarr.json": array(codecs=codecs)}, inf), "a")
+    folder.list()
+    with pytest.raises(BlockingIOError):
+        folder.open("a.npy", wait=False)
 
 
 def test_a_type_that_tiff_lacks_has_only_npy_and_facts_say_so() -> None:
@@ -581,6 +677,31 @@ class WatchedStore(ForwardingStore):
             self.asked.add(folder)
 
 
+def test_a_pyramid_is_as_old_as_the_newest_of_its_documents(tmp_path: Path) -> None:
+    write_keys(tmp_path, pyramid())  # the last one is the newest
+    newest = os.stat(tmp_path / "g/s1/zarr.json").st_mtime_ns
+    assert os.stat(tmp_path / "g/zarr.json").st_mtime_ns < newest
+    assert at(view(LocalStore(str(tmp_path))), "g").lookup("g.ome.tiff").mtime_ns == newest
+
+
+def test_a_pyramid_with_a_level_that_nobody_could_decode_is_refused() -> None:
+    keys = pyramid()
+    document = json.loads(keys["g/s1/zarr.json"])
+    del document["fill_value"]
+    folder = at(view({**keys, "g/s1/zarr.json": json.dumps(document).encode()}), "g")
+    assert folder.lookup("g.ome.tiff").size
+    with pytest.raises(NotSupported, match="fill_value: is missing"):
+        folder.open("g.ome.tiff")
+
+
+def test_a_pyramid_whose_name_is_too_long_for_a_file_says_so() -> None:
+    name = "g" * 250
+    keys = {key.replace("g/", f"{name}/", 1): data for key, data in pyramid().items()}
+    folder = at(view(keys), name)
+    assert f"{name}.ome.tiff" not in folder.list()
+    assert "its name would have 259 bytes" in folder.facts(None)["renderings"][f"{name}.ome.tiff"]
+
+
 def test_levels_are_looked_at_when_their_group_is() -> None:
     store = WatchedStore({"zarr.json": group(), **pyramid()})
     root = view(store, inf)
@@ -628,7 +749,99 @@ def test_slices_behind_channels_are_read_as_they_are() -> None:
     assert np.array_equal(tifffile.imread(io.BytesIO(content(root, "a/a.tiff"))), data)
 
 
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The paths of the coarser levels that each picture is planned with."""
+    found: list[list[str]] = []
+
+    def plan_(picture: Picture, whole: DecodedArray, levels: Sequence[DecodedArray]) -> Plan:
+        found.append([level.path for level in levels])
+        return plan(picture, whole, levels)
+
+    monkeypatch.setattr("zarrfuse.images.arrays.plan", plan_)
+    return found
+
+
+def test_a_picture_is_planned_with_the_coarser_levels_there_are_now(
+    planned: list[list[str]], tmp_path: Path
+) -> None:
+    keys = pyramid()
+    write_keys(tmp_path, keys)
+    folder = at(view(LocalStore(str(tmp_path))), "g/s0")
+    folder.lookup("s0.png")
+    folder.lookup("s0.png")
+    (tmp_path / "g/s1/zarr.json").unlink()
+    folder.lookup("s0.png")
+    (tmp_path / "g/s1/zarr.json").write_bytes(keys["g/s1/zarr.json"])
+    folder.lookup("s0.png")
+    document = json.loads(keys["g/s1/zarr.json"])
+    del document["fill_value"]  # nobody can decode it
+    (tmp_path / "g/s1/zarr.json").write_text(json.dumps(document))
+    folder.lookup("s0.png")
+    assert planned == [["g/s1"], [], ["g/s1"], []]
+
+
+def test_a_file_is_made_anew_when_the_pyramid_around_its_array_says_something_else(
+    tmp_path: Path,
+) -> None:
+    write_keys(tmp_path, pyramid())
+    folder = at(view(LocalStore(str(tmp_path))), "g/s0")
+
+    def header() -> bytes:
+        reader = folder.open("s0.tiff")
+        buffer = bytearray(reader.size - SIDE * SIDE)
+        reader.readinto(memoryview(buffer), 0)
+        reader.close()
+        return bytes(buffer)
+
+    assert b"unit=" in header()
+    (tmp_path / "g/zarr.json").write_bytes(group())
+    assert b"unit=" not in header()
+
+
 # -- slow storage
+
+
+def test_nothing_is_decoded_ahead_on_slow_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead: list[bool] = []
+    monkeypatch.setattr(
+        "zarrfuse.images.arrays.Pixels",
+        lambda *arguments, **options: (
+            ahead.append(options["ahead"]) or Pixels(*arguments, **options)
+        ),
+    )
+    for keys in ({"a/zarr.json": array()}, slow()):
+        at(view(keys), "a").open("a.npy").close()
+    assert ahead == [True, False]
+
+
+def test_no_picture_is_made_of_a_level_on_slow_storage(planned: list[list[str]]) -> None:
+    keys = pyramid()
+    tiers = {"name": "example.tiered-storage", "configuration": {"slow-arrays": ["s1"]}}
+    document = json.loads(keys["g/zarr.json"])
+    document["extensions"] = [{**tiers, "must_understand": False}]
+    keys["g/zarr.json"] = json.dumps(document).encode()
+    at(view(keys), "g/s0").lookup("s0.png")
+    assert planned == [[]]
+
+
+def test_no_pyramid_with_a_level_on_slow_storage_is_decoded_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ahead: list[bool] = []
+    monkeypatch.setattr(
+        "zarrfuse.images.groups.pyramid_file",
+        lambda *arguments, **options: (
+            ahead.append(options["ahead"]) or pyramid_file(*arguments, **options)
+        ),
+    )
+    tiers = {"name": "example.tiered-storage", "configuration": {"slow-arrays": ["s1"]}}
+    for extensions in ({}, {"extensions": [{**tiers, "must_understand": False}]}):
+        keys = pyramid()
+        document = json.loads(keys["g/zarr.json"])
+        keys["g/zarr.json"] = json.dumps({**document, **extensions}).encode()
+        at(view(keys), "g").open("g.ome.tiff").close()
+    assert ahead == [True, False]
 
 
 def slow(**options: Any) -> dict[str, bytes]:
@@ -732,6 +945,24 @@ def test_nothing_is_made_in_the_event_loop_and_then_all_is_at_hand() -> None:
     with pytest.raises(BlockingIOError):
         reader.readinto(buffer, reader.size - 16, wait=False)
     assert not store.waited
+
+
+def test_no_header_is_made_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zarrfuse.images.arrays._AROUND_KEPT", 0)
+    root = view({"a/zarr.json": array((5, 4))}, inf)
+    folder, chunks = at(root, "a"), at(root, "a/c/2")
+    folder.list()
+    reader = folder.open("a.tiff", wait=False)
+    with pytest.raises(BlockingIOError):
+        reader.readinto(memoryview(bytearray(8)), 0, wait=False)  # a large one is not kept
+    reader.close()
+    assert tifffile.imread(io.BytesIO(content(root, "a/a.tiff"))).shape == (5, 4)
+    at(root, "a/c/0").lookup("0.tiff")
+    with pytest.raises(NotFound):
+        chunks.lookup("9.tiff")
+    with pytest.raises(BlockingIOError):
+        chunks.lookup("0.tiff", wait=False)  # one at the edge has a header of its own
+    assert chunks.lookup("0.tiff") == chunks.lookup("0.tiff", wait=False)
 
 
 def test_one_error_of_a_library_costs_one_file(

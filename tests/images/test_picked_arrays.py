@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 import pytest
 import zarr
 from fakes import MemoryStore
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from numcodecs import get_codec
 from shown import assert_npy, assert_tiff, images, opened, read, whole
-from written_arrays import TIFF_TYPES, chunk_boxes, chunk_file, stored_grid
+from written_arrays import TIFF_TYPES, chunk_file, stored_grid
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 from zarr.core.buffer import Buffer
 
@@ -45,16 +46,26 @@ COMPRESSORS: dict[str, list[Any]] = {
 
 @st.composite
 def picked_arrays(draw: st.DrawFn) -> Picked:
-    """Small arrays of any layout, of which some chunks are stored."""
-    shape = tuple(draw(st.lists(st.integers(1, 6), max_size=5)))
-    chunks = tuple(draw(st.integers(1, size + 2)) for size in shape)
+    """Small arrays of 0 to 6 dimensions and any layout, of which some chunks are stored."""
+    # Lists of any length would nearly all be short.
+    ndim = draw(st.sampled_from([3, 2, 4, 1, 5, 6, 0]))
+    longest, shortest_chunk = (6, 1) if ndim < 4 else (3, 2)
+    shortest = 1 if ndim < 6 else 2  # which of six axes become one is told by all their lengths
+    shape = tuple(draw(st.integers(shortest, longest)) for _ in range(ndim))
+    few = draw(st.sampled_from([False, False, True]))
+    chunks = tuple(
+        draw(st.integers(min(shortest_chunk, size), size + 2 if few else max(2, size // 2)))
+        for size in shape
+    )
     types = [*TIFF_TYPES, "int64", "uint64", "complex64", "complex128", "V3"]
     dtype = draw(st.sampled_from(types))
+    stored_type = dtype
     options: dict[str, Any] = {}
     zarr_format = draw(st.sampled_from([2, 3, 3, 3]))
     if zarr_format == 2:
         compressor = draw(st.sampled_from([None, get_codec({"id": "zlib", "level": 1})]))
         options |= {"order": draw(st.sampled_from("CF")), "compressors": compressor}
+        stored_type = np.dtype(dtype).newbyteorder(draw(st.sampled_from("<>"))).str
     else:
         options["compressors"] = COMPRESSORS[draw(st.sampled_from(sorted(COMPRESSORS)))] or None
         if draw(st.booleans()) and dtype != "V3":
@@ -73,15 +84,23 @@ def picked_arrays(draw: st.DrawFn) -> Picked:
         store,
         name="a",
         shape=shape,
-        dtype=dtype,
+        dtype=stored_type,
         chunks=chunks,
         zarr_format=zarr_format,
         fill_value=b"abc" if dtype == "V3" else draw(st.integers(0, 1)),
         **options,
     )
     values = draw(st.binary(min_size=1, max_size=64))
-    for number, (_, box) in enumerate(chunk_boxes(made)):
-        if draw(st.booleans()):
+    grid = [-(-size // step) for size, step in zip(shape, chunks, strict=True)]
+    stored = draw(st.sampled_from(["some", "some", "some", "all", "none"]))
+    count_stored = 0
+    for number, at in enumerate(np.ndindex(*grid)):  # inner chunks, where there are shards
+        if stored == "all" or (stored == "some" and draw(st.booleans())):
+            box = tuple(
+                slice(n * step, min((n + 1) * step, size))
+                for n, step, size in zip(at, chunks, shape, strict=True)
+            )
+            count_stored += 1
             cropped = tuple(part.stop - part.start for part in box)
             count = int(np.prod(cropped, dtype=int)) * made.dtype.itemsize
             data = (values * (count // len(values) + 2))[number % len(values) :][:count]
@@ -89,6 +108,10 @@ def picked_arrays(draw: st.DrawFn) -> Picked:
                 data = bytes(byte & 1 for byte in data)
             made[box] = np.frombuffer(data, made.dtype).reshape(cropped)
     ranges = draw(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=8))
+    event(f"{ndim} dimensions")
+    event(f"type {stored_type}")
+    event(f"format {zarr_format}, shards {'shards' in options}")
+    event(f"chunks {'one' if prod(grid) == 1 else 'some' if count_stored % prod(grid) else stored}")
     has_tiff = dtype in TIFF_TYPES
     return Picked(stored_keys(store), np.asarray(made[...]), stored_grid(made), has_tiff, ranges)
 
@@ -96,7 +119,7 @@ def picked_arrays(draw: st.DrawFn) -> Picked:
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
 @given(picked_arrays())
 @settings(
-    max_examples=60,
+    max_examples=150,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
 )

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -276,3 +277,56 @@ def test_a_slab_that_fits_is_decoded_once(opened: Opener) -> None:
     array, store = opened(values, cache_bytes=40 * MIB, chunks=(8, 128, 128))
     _in_order(Pixels(array, None, 0, ahead=True), values.tobytes(), 256 * KIB)
     assert set(store.read.values()) == {1}
+
+
+def _asked(array: DecodedArray, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes are asked for ahead, each time."""
+    asked: list[int] = []
+    monkeypatch.setattr(
+        array,
+        "decode_ahead",
+        lambda low, high, _: asked.append(prod(b - a for a, b in zip(low, high, strict=True))),
+    )
+    return asked
+
+
+def test_it_is_looked_ahead_seldom_and_not_too_far(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array, _ = opened(np.zeros((96 * 1024, 1024), "u1"), 1024 * MIB, chunks=(1024, 1024))
+    asked = _asked(array, monkeypatch)
+    pixels = Pixels(array, None, 0, ahead=True)
+    for offset in range(0, 10 * MIB, 256 * KIB):
+        _read(pixels, offset, 256 * KIB)
+    assert asked == [32 * MIB]
+    for offset in range(10 * MIB, pixels.size, 256 * KIB):
+        _read(pixels, offset, 256 * KIB)
+    assert len(asked) < 12
+    assert sum(asked) == pixels.size - 3 * MIB
+
+
+def test_of_deep_chunks_so_much_is_asked_for_as_fits_when_it_is_decoded(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array, _ = opened(np.zeros((8, 2048, 2048), "u1"), 16 * MIB, chunks=(4, 256, 256))
+    asked = _asked(array, monkeypatch)
+    pixels = Pixels(array, None, 0, ahead=True)
+    for offset in range(0, 3 * MIB, 128 * KIB):
+        _read(pixels, offset, 128 * KIB)
+    assert 0 < sum(asked) * 4 <= 16 * MIB // 4
+
+
+def test_so_much_and_no_more_waits_to_be_decoded_ahead(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zarrfuse.images.blocks._BLOCK_BYTES", 1)
+    array, _ = opened(np.zeros((300, 8), "u1"), chunks=(1, 8))
+    threads, go = array.blocks._shared.threads, threading.Event()
+    for _ in range(16):
+        threads.submit(go.wait, 20)
+    before = threads.waiting
+    for _ in range(2):
+        array.decode_ahead((0, 0), (300, 8), lambda: True)
+    waiting = threads.waiting
+    go.set()
+    assert before < waiting <= 64

@@ -480,6 +480,8 @@ def test_reading_in_order_has_the_next_tiles_decoded_ahead() -> None:
     assert len(array.asked) == before
     in_order(reader, start + (8 << 20), start + (12 << 20))
     assert len(array.asked) > before
+    in_order(reader, start + (12 << 20), reader.size)
+    assert array.asked[-1][1] == (2, 4096, 8192)
 
 
 def test_what_was_asked_for_is_not_wanted_after_a_jump_or_when_it_is_closed() -> None:
@@ -512,11 +514,17 @@ def test_reading_ahead_in_samples_and_deep_chunks_stays_in_the_array_and_in_the_
     array = Held(np.zeros((4, 1500, 1500, 3), "u2"), (4, 300, 300, 3))
     array.capacity_bytes = 24 << 20
     reader = pyramid_file(picture("ZYXS", samples=True), [array], "g", 0, ahead=True)
+    start = reader.size - 4 * 5 * 5 * 320 * 320 * 6
+    for offset in range(start, reader.size, 4096):
+        in_order(reader, offset, offset + 4096)
+        if array.asked:
+            break
+    # A third of the cache for chunks of four planes, and the rest of the first tile and the last.
+    extents = [(high[1] - low[1]) * (high[2] - low[2]) * 6 for low, high, _ in array.asked]
+    assert 0 < sum(extents) < (24 << 20) // 12 + 2 * 320 * 320 * 6
     in_order(reader, 0, reader.size)
-    assert array.asked
     furthest = (4, 1500, 1500, 6)
     for low, high, _ in array.asked:
         assert low[-1] == 0
         assert high[-1] == 6
         assert all(0 <= a < b <= n for a, b, n in zip(low, high, furthest, strict=True))
-        assert (high[1] - low[1]) * (high[2] - low[2]) * 6 <= 2 * (24 << 20) // 12

@@ -23,6 +23,7 @@ from zarrfuse.spec.axes import Axis
 from zarrfuse.spec.ome import Channel, Picture, picture_of
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.pool import Budget
 from zarrfuse.views.chunks import ChunksView
 
 RED, GREEN, BLUE, WHITE = 0xFF0000, 0x00FF00, 0x0000FF, 0xFFFFFF
@@ -375,6 +376,13 @@ def test_array_that_is_no_coarser_level_is_left_out(level: Shape) -> None:
     assert plan(picture("CYX"), array, [level]).source == "a"
 
 
+def test_level_of_other_samples_is_left_out() -> None:
+    array = Shape((2048, 2048, 3), (256, 256, 3), "u1", path="a")
+    for samples, source in ((3, "level"), (4, "a")):
+        level = Shape((1024, 1024, samples), (256, 256, samples), "u1", path="level")
+        assert plan(picture("YXS"), array, [level]).source == source
+
+
 def test_middle_of_a_large_plane_is_read_within_64_mib() -> None:
     unit = (1, 512, 512)
     planned = plan(picture("CYX"), Shape((2, 40_000, 20_000), unit))
@@ -411,6 +419,19 @@ def test_channels_whose_chunks_are_too_many_are_left_out() -> None:
     assert {chunk[0] for chunk in array.decoded} == {0, 1}
 
 
+def test_colours_of_channels_that_are_left_out_do_not_count() -> None:
+    array = InMemory(np.broadcast_to(np.uint16(1), (2, 16, 2048, 1024)), (1, 16, 2048, 1024))
+    planned = plan(picture("CZYX", Channel(color=WHITE), Channel(color=RED)), array)
+    assert shown(planned).ndim == 2
+    assert array.decoded_bytes == MOST_DECODED
+
+
+def test_samples_in_chunks_of_their_own_count_together() -> None:
+    array = InMemory(np.broadcast_to(np.uint8(1), (8192, 8192, 3)), (4096, 4096, 1))
+    shown(plan(picture("YXS"), array))
+    assert array.decoded_bytes == 3 * 4096 * 4096
+
+
 def test_chunk_larger_than_64_mib_makes_no_picture() -> None:
     planned = plan(picture("YX"), Shape((100, 100), (8192, 8192)))
     assert planned.size == 0
@@ -427,6 +448,8 @@ def test_small_level_is_shown_rather_than_the_middle_of_a_large_one() -> None:
     small, tiny = (Shape((n, n), (n, n), path=str(n)) for n in (500, 50))
     planned = plan(picture("YX"), array, [tiny, small])
     assert (planned.source, planned.is_whole, planned.width) == ("500", True, 500)
+    less = Shape((200, 200), (200, 200), path="200")
+    assert plan(picture("YX"), array, [tiny, less]).source == "200"
 
 
 def test_middle_of_the_coarsest_level_shows_most() -> None:
@@ -540,7 +563,7 @@ def test_picture_of_a_decoded_plane_of_4096_by_4096_takes_little_memory() -> Non
 
 
 def test_pictures_that_hang_do_not_hold_up_others_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(render, "_TURN_S", 0.05)
+    monkeypatch.setattr(render, "_turns", Budget(2, patience_s=0.05))
     let_go, hanging = threading.Event(), threading.Semaphore(0)
 
     def hang() -> None:
@@ -562,9 +585,7 @@ def test_pictures_that_hang_do_not_hold_up_others_for_ever(monkeypatch: pytest.M
         let_go.set()
         for thread in threads:
             thread.join()
-    assert render._turns.acquire(blocking=False)
-    assert render._turns.acquire(blocking=False)
-    render._turns.release(2)
+    assert not render._turns.taken_bytes
 
 
 # -- arrays in a store

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
+from datasets import array
+from fakes import MemoryStore
 from shown import (
     ALL,
     FOREVER,
@@ -74,6 +76,40 @@ def test_what_tiff_has_no_type_or_no_pixels_for_is_shown_as_npy_only(
     assert not [path for path in shown if path.endswith((".tiff", ".png"))]
     with pytest.raises(NotFound):
         folder_at(written.root, name).lookup(rendering(name, "tiff").rpartition("/")[2])
+
+
+CORE = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "r8", "r24"),
+)
+"""Zarr v3 core specification, Core data types."""
+
+
+@pytest.mark.parametrize("data_type", CORE)
+def test_of_every_core_type_facts_say_which_files_there_are_and_why_not_others(
+    data_type: str,
+) -> None:
+    fill = {"c": [0.0, 0.0], "r": [0] * (int(data_type[1:]) // 8 if data_type[0] == "r" else 0)}
+    value = False if data_type == "bool" else fill.get(data_type[0], 0)
+    bits = {"endian": "little"}
+    document = array(
+        data_type=data_type,
+        fill_value=value,
+        codecs=[{"name": "bytes", "configuration": bits}],
+    )
+    root = images(MemoryStore({"a/zarr.json": document}))
+    shown = set(folder_at(root, "a").list())
+    told = folder_at(root, "a").facts(None)["renderings"]
+    if data_type in TIFF_TYPES:
+        assert shown == {"a.tiff", "a.npy", "a.png", "c", "zarr.json"}
+        assert all(isinstance(size, int) for size in told.values())
+    else:
+        assert shown == {"a.npy", "zarr.json"}
+        assert told.pop("a.npy") == len(whole(root, "a/a.npy"))
+        assert told.keys() == {"a.tiff", "a.png", "c"}
+        assert all(isinstance(why, str) and why for why in told.values())
+    for name in sorted(shown - {"c"}):
+        whole(root, f"a/{name}")
 
 
 def test_chunks_that_are_tiff_in_parts_hold_the_same_pixels(demo: Path) -> None:

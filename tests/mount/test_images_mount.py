@@ -96,6 +96,30 @@ def test_a_chunk_that_is_written_anew_is_seen(source: Path, mounted: Mounter) ->
     assert (found[50:] == values()[50:]).all()
 
 
+def test_what_was_decoded_before_is_not_kept_for_a_chunk_that_is_written_anew(
+    source: Path, mounted: Mounter
+) -> None:
+    point = mounted(source, "--view", "images", "--cache-ttl", "1")
+    np.load(point / "a/a.npy")  # decodes all chunks, which are believed for a second
+    zarr.open_array(source, path="a")[:50, :50] = 7
+    tifffile.imread(point / "a/c/0/0.tiff")  # has the new time, and may have the old pixels
+    time.sleep(2)
+    assert (tifffile.imread(point / "a/c/0/0.tiff") == 7).all()
+
+
+@pytest.mark.parametrize(("ttl", "is_kept"), [("inf", True), ("1", False)])
+def test_pages_of_what_is_decoded_are_kept_where_nothing_changes(
+    ttl: str, is_kept: bool, source: Path, mounted: Mounter
+) -> None:
+    point = mounted(source, "--view", "images", "--cache-ttl", ttl)
+    read = []
+    for _ in range(2):
+        for name in ("a/a.npy", "a/c/0/0.tiff"):
+            (point / name).read_bytes()
+        read.append(status(point)["bytes_read"])
+    assert (read[1] - read[0] < 5000) is is_kept  # the status has some hundred bytes itself
+
+
 def test_a_corrupt_chunk_costs_its_own_bytes_alone(tmp_path: Path, served: Serve) -> None:
     rows = (np.arange(64 * 4096, dtype=np.uint16) * 3).reshape(64, 4096)
     made = zarr.create_array(

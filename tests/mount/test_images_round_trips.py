@@ -137,8 +137,7 @@ def test_the_demo_dataset_is_read_pixel_for_pixel(demo: Path, mounted: Mounter) 
 
 
 def test_of_a_corrupt_chunk_only_its_own_pages_fail(tmp_path: Path, mounted: Mounter) -> None:
-    # A row is as long as a page of the kernel's cache; page n is the end of row n - 1, as long as the
-    # head of the file, and row n without its end. Rows 2 and 3 cannot be read.
+    # A row is as long as a page of the kernel's cache, and begins with one. Rows 2 and 3 cannot be read.
     row = mmap.PAGESIZE // 2
     layout = Layout("a", "uint16", (8, row), (2, row), {"compressors": None})
     values = np.asarray(layout.write(tmp_path / "store")[...])
@@ -148,9 +147,10 @@ def test_of_a_corrupt_chunk_only_its_own_pages_fail(tmp_path: Path, mounted: Mou
     with (point / "a/a.npy").open("rb", buffering=0) as file:
         head = os.fstat(file.fileno()).st_size - values.nbytes
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
-        for page in range(8):
-            offset = page * mmap.PAGESIZE + 2 * head
-            if page in (2, 3, 4):
+        assert not head % mmap.PAGESIZE
+        for row_number in range(8):
+            offset = row_number * mmap.PAGESIZE + head
+            if row_number in (2, 3):
                 with pytest.raises(OSError) as failed:
                     os.pread(file.fileno(), 64, offset)
                 assert failed.value.errno == errno.EIO

@@ -313,6 +313,31 @@ def test_new_changed_and_deleted_files_are_seen(store, root):
     assert not store.permanent
 
 
+@pytest.mark.parametrize("first", ["a key", "a new key", "the root"])
+def test_root_that_is_deleted_and_made_anew_is_followed(store, root, first):
+    (root / "old").write_bytes(b"old")
+    assert store.stat("old").size == 3
+    shutil.rmtree(root)
+    with pytest.raises(NotFound):
+        store.stat("old")
+    root.mkdir()
+    (root / "new").write_bytes(b"newer")
+    if first == "the root":
+        assert set(store.list("")) == {"new"}
+    elif first == "a key":
+        with pytest.raises(NotFound):
+            store.stat("old")
+    assert store.stat("new").size == 5
+    assert set(store.list("")) == {"new"}
+    assert store.stat("").mtime_ns == root.stat().st_mtime_ns
+
+
+def test_root_that_is_moved_is_still_read(store, root, tmp_path):
+    (root / "kept").write_bytes(b"kept")
+    root.rename(tmp_path / "moved")
+    assert store.stat("kept").size == 4
+
+
 def test_symlink_that_goes_while_it_is_listed_is_left_out(store, root, monkeypatch):
     (root / "data/dangling").symlink_to("nowhere")
     real = os.stat

@@ -5,6 +5,10 @@ Shared by `tiff` and `npy`, and used by `images`, which has the elements.
 
 from dataclasses import dataclass
 
+PAGE = 4096
+"""Elements of whole arrays begin at a multiple of it: the kernel reads pages of memory, and one of
+which a chunk cannot be decoded is an error as a whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class Around:

@@ -20,6 +20,8 @@ from zarrfuse.spec.ome import Channel, Picture
 
 CREATOR: Final = "zarrfuse"
 
+_NO_UNIT = "reference frame"
+"""What OME-XML (schema 2016-06, Plane) takes positions to be in unless told otherwise."""
 _MOST_POSITIONS = 4096
 """Positions are told of each plane, in 100 bytes: of more planes they are left out."""
 
@@ -202,19 +204,20 @@ def _positions(picture: Picture, lengths: Mapping[str, int]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for axis in picture.axes:
         letter = axis.letter
-        unit = LENGTHS.get(axis.unit or "")
+        unit = _NO_UNIT if axis.unit is None else LENGTHS.get(axis.unit)
         if letter not in ("X", "Y", "Z") or unit is None:
             continue
         if axis.origin is None or not isfinite(axis.origin):
             continue
         positions = [axis.origin] * planes
         if letter == "Z":
-            if axis.scale is None or not isfinite(axis.scale):
+            scale = 1.0 if axis.scale is None and axis.unit is None else axis.scale
+            if scale is None or not isfinite(scale):
                 continue
             place = [other.letter for other in leading].index("Z")
             inner = prod(counts[place + 1 :])
             indices = (plane // inner % counts[place] for plane in range(planes))
-            positions = [axis.origin + index * axis.scale for index in indices]
+            positions = [axis.origin + index * scale for index in indices]
         result[f"Position{letter}"] = positions
         result[f"Position{letter}Unit"] = [unit] * planes
     return result

@@ -144,10 +144,11 @@ def tags(stack: Hyperstack, dtype: np.dtype[Any], picture: Picture) -> dict[str,
     if stack.channels == 1 or picture.samples:
         return result
     whole = _usable(picture.display_range)
-    windows = [_usable(channel.window) for channel in picture.channels] or [None] * stack.channels
+    windows = [whole or _usable(channel.window) for channel in picture.channels]
+    windows = windows or [whole] * stack.channels
     known = [window for window in windows if window is not None]
-    if (known or whole is not None) and len(windows) == stack.channels <= _MOST_COLOURED:
-        others = whole or (min(low for low, _ in known), max(high for _, high in known))
+    if known and len(windows) == stack.channels <= _MOST_COLOURED:
+        others = min(low for low, _ in known), max(high for _, high in known)
         result["Ranges"] = [
             value + _shift(dtype) for window in windows for value in window or others
         ]
@@ -181,7 +182,7 @@ def _table(color: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
 def _window(picture: Picture) -> tuple[float, float] | None:
     """What is shown darkest and brightest where there is one channel."""
     windows = [_usable(channel.window) for channel in picture.channels[:1]]
-    return (windows and windows[0]) or _usable(picture.display_range)
+    return _usable(picture.display_range) or (windows[0] if windows else None)
 
 
 def _usable(window: tuple[float, float] | None) -> tuple[float, float] | None:

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-from zarrfuse.files.around import Around
+from zarrfuse.files.around import PAGE, Around
 
 
 def npy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Around:
     """The header of a file that `numpy.load` opens, also with `mmap_mode="r"`; there is no tail.
 
-    The elements follow in C order. Raises `ValueError` for types of Python objects, which have no
-    bytes. Source: NumPy enhancement proposal 1, versions 1.0 and, for field names beyond latin-1, 3.0.
+    The elements follow in C order, from a page of memory on unless the header is longer than that.
+    Raises `ValueError` for types of Python objects, which have no bytes. Source: NumPy enhancement
+    proposal 1, versions 1.0, 2.0 and, for field names beyond latin-1, 3.0.
     """
     if dtype.hasobject:
         raise ValueError(f"elements of type {dtype} have no bytes of their own")
@@ -29,17 +30,18 @@ def npy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Around:
         header = io.BytesIO()
         try:
             write(header, members)
-        except UnicodeEncodeError:
-            break
-        except ValueError:  # longer than 64 KiB
+        except ValueError:  # longer than 64 KiB, or with names beyond latin-1
             continue
-        return Around(header.getvalue())
-    return Around(_version_3(members))
+        fixed = npy_format.MAGIC_LEN + (2 if header.getvalue()[6] == 1 else 4)
+        return Around(_aligned(header.getvalue()[:fixed], header.getvalue()[fixed:]))
+    # For names beyond latin-1: NumPy has no function of its own that writes just the header.
+    return Around(_aligned(npy_format.magic(3, 0) + bytes(4), repr(members).encode()))
 
 
-def _version_3(members: dict[str, Any]) -> bytes:
-    """For names beyond latin-1: NumPy has no function of its own that writes just the header."""
-    said = repr(members).encode()
-    fixed = npy_format.MAGIC_LEN + 4
-    said += b" " * (-(fixed + len(said) + 1) % npy_format.ARRAY_ALIGN) + b"\n"
-    return npy_format.magic(3, 0) + len(said).to_bytes(4, "little") + said
+def _aligned(fixed: bytes, said: bytes) -> bytes:
+    """A header that ends at a page: what is `fixed`, with the length of what is said, and that."""
+    said = said.rstrip()
+    align = PAGE if len(fixed) + len(said) < PAGE else npy_format.ARRAY_ALIGN
+    said += b" " * (-(len(fixed) + len(said) + 1) % align) + b"\n"
+    start = npy_format.MAGIC_LEN
+    return fixed[:start] + len(said).to_bytes(len(fixed) - start, "little") + said

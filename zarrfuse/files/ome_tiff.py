@@ -26,6 +26,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 
+from zarrfuse.files.around import PAGE
 from zarrfuse.files.image_metadata import ome_metadata, stacked
 from zarrfuse.files.tiles import LARGEST_SIDE, Planes, Tiles, tile_shape, tiles_from
 from zarrfuse.spec.ome import Picture
@@ -33,7 +34,6 @@ from zarrfuse.spec.ome import Picture
 MOST_TILES = 1 << 22
 MOST_IFDS = 1 << 16
 CLASSIC_LIMIT = 1 << 32
-PAGE = 4096  # pixels begin on a page of their own: reading the header's last one decodes nothing
 
 # What OME-XML has a name for and readers know: neither complex numbers nor half floats.
 TYPES = frozenset(

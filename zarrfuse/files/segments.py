@@ -1,8 +1,8 @@
 """A file made of several pieces of bytes, read as one.
 
-Owns the arithmetic between the bytes of a file and the pieces it is made of. Used by the views.
-It implements `stores.base.Reader`, so whoever reads a file need not know whether it is one stored
-key or a hundred pieces.
+Owns the arithmetic between the bytes of a file and the pieces it is made of. Used by the views, and by
+`fuse`, which asks what is `Rendered`. It implements `stores.base.Reader`, so whoever reads a file
+need not know whether it is one stored key or a hundred pieces.
 """
 
 import errno

@@ -15,7 +15,7 @@ imported when the first header is made.
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from zarrfuse.files import imagej
-from zarrfuse.files.around import Around
+from zarrfuse.files.around import PAGE, Around
 from zarrfuse.files.image_metadata import CREATOR, ome_metadata, stacked
 from zarrfuse.spec.ome import Picture
 
@@ -73,13 +73,15 @@ def array_tiff(shape: tuple[int, ...], dtype: np.dtype[Any], picture: Picture, n
     Takes 1 us for each page. Raises `ValueError` where `tiff_problem` says why.
     """
     _check(shape, dtype)
+    if dtype == np.bool_ and picture.display_range is None:  # else 1 of 255 is as black as 0
+        picture = replace(picture, display_range=(0.0, 1.0))
     image_shape, image = stacked(shape, picture)
-    pages = _Pages.of(image_shape, dtype, samples=image.samples)
-    if pages.fits_classic(pages.page_bytes):
-        stack = imagej.hyperstack(image_shape, pages.dtype, image)
-        # tifffile takes planes one pixel wide for rows of one where it writes two descriptions.
-        if stack is not None and not (stack.is_zct and pages.width == 1):
-            return _imagej_tiff(pages, stack, (image_shape, image, name))
+    pages = _Pages.of(image_shape, dtype, samples=image.samples, align=PAGE)
+    stack = imagej.hyperstack(image_shape, pages.dtype, image)
+    if stack is not None and stack.is_zct and pages.width == 1:
+        stack = None  # tifffile takes these for rows of one where it writes two descriptions
+    if stack is not None and pages.fits_classic(pages.page_bytes if stack.is_zct else 0):
+        return _imagej_tiff(pages, stack, (image_shape, image, name))
     if pages.dtype == np.float16 or pages.count > _MOST_PAGES:
         return _shaped_tiff(pages, shape, _MOST_PAGES)
     return _written(pages, pages.count, _ome_xml(pages, image_shape, image, name))
@@ -140,21 +142,33 @@ def _check(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Pages:
-    """All planes: `count` of them, of `height` x `width` pixels of `samples` elements."""
+    """All planes: `count` of them, of `height` x `width` pixels of `samples` elements.
+
+    The first begins at a multiple of `align` bytes; None: as tifffile has it.
+    """
 
     count: int
     height: int
     width: int
     samples: int
     dtype: np.dtype[Any]
+    align: int | None
 
     @classmethod
-    def of(cls, shape: Sequence[int], dtype: np.dtype[Any], *, samples: bool) -> "_Pages":
+    def of(
+        cls,
+        shape: Sequence[int],
+        dtype: np.dtype[Any],
+        *,
+        samples: bool,
+        align: int | None = None,
+    ) -> "_Pages":
         """Booleans, a byte each in Zarr, are shown as uint8."""
         split = len(shape) - (3 if samples else 2)
         height, width = shape[split : split + 2]
         stored = np.dtype(np.uint8) if dtype == np.bool_ else dtype.newbyteorder("<")
-        return cls(prod(shape[:split]), height, width, shape[-1] if samples else 1, stored)
+        count, depth = prod(shape[:split]), shape[-1] if samples else 1
+        return cls(count, height, width, depth, stored, align)
 
     @property
     def page_bytes(self) -> int:
@@ -226,7 +240,7 @@ def _written(
     target: Any = file  # it is no IO[bytes], and need not be one
     writer: Any  # its types know no shared keyword arguments
     with TiffWriter(target, bigtiff=bigtiff, byteorder="<", ome=False, shaped=again) as writer:
-        start, _ = writer.write(shape=shape, metadata=metadata, **tags, **first)
+        start, _ = writer.write(shape=shape, metadata=metadata, align=pages.align, **tags, **first)
         writer.filehandle.seek(start + pixels_size)
         end = 0
         if second is not None:

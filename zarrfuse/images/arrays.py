@@ -39,7 +39,7 @@ from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
 from zarrfuse.views.plain_nodes import judge
 
 _AROUND_KEPT = 64 << 10
-"""What stands around the pixels of an array is kept up to so many bytes, else made for each open."""
+"""What stands around the pixels of an array is held up to so many bytes, else made when it is read."""
 
 
 class ArrayImages(ImagesNode):
@@ -64,7 +64,7 @@ class ArrayImages(ImagesNode):
             if format_ in images.formats
         }
 
-    def names(self, *, wait: bool = True) -> Sequence[str]:
+    def names(self) -> Sequence[str]:
         """See the base class."""
         return tuple(self._makers)
 
@@ -77,7 +77,13 @@ class ArrayImages(ImagesNode):
 
     def problems(self) -> dict[str, str]:
         """See the base class."""
-        return {} if self.refused is None else {"not_decoded": self.refused}
+        reason = self.refused
+        if reason is None and self.dtype is not None and any(unknown(self.node.codecs)):
+            try:
+                self.decoded.check()
+            except NotSupported as error:
+                reason = str(error)
+        return {} if reason is None else {"not_decoded": reason}
 
     def told(self) -> dict[str, int | str]:
         """See the base class; the first chunk stands for all."""
@@ -86,8 +92,8 @@ class ArrayImages(ImagesNode):
         files = self.chunk_files()
         if isinstance(files, str):
             return {f"{TOP}{ENDING}" if not self.node.ndim else TOP: files, **super().told()}
-        name, size = files.first()
-        return {name: size, **super().told()}
+        first = files.first()
+        return {**({} if first is None else {first[0]: first[1]}), **super().told()}
 
     # -- what renderings are made from -------------------------------------------------------
 
@@ -142,21 +148,16 @@ class ArrayImages(ImagesNode):
             return "TIFF was not asked for"
         self._probed.slow = self.is_slow(wait)
         place, sources = self._place(wait)
-        return self._kept(
+        files = self._kept(
             "chunks", sources, wait, lambda: self._guarded(TOP, lambda: self._make_files(place))
         )
+        if isinstance(files, str) or files.problem is None or self._probed.are_tiff(wait=wait):
+            return files
+        return files.problem
 
     def _make_files(self, place: Place | None) -> ChunkFiles | str:
         if 0 in self.node.shape:
             return "there is no chunk"
-        shape = tuple(map(min, self.node.chunk_shape, self.node.shape))
-        if self.dtype is None:
-            return self.no_type() or ""
-        problem = tiff_problem(shape, self.dtype)
-        if problem is not None:
-            return problem
-        if prod(shape) * self.dtype.itemsize > LARGEST_FILE:
-            return "it would have more bytes than a file can"
 
         def pixels(box: Box, mtime_ns: int) -> Reader:
             return Pixels(self.decoded, box, mtime_ns, ahead=False)
@@ -170,10 +171,22 @@ class ArrayImages(ImagesNode):
             self.check,
             samples=self.picture(place).samples,
             mtime_ns=self.loaded.mtime_ns,
+            lasting=self._images.lasting,
             probed=self._probed,
+            problem=self._chunk_problem(),
         )
         files.prepare()
         return files
+
+    def _chunk_problem(self) -> str | None:
+        """Why chunks cannot be rendered as TIFF files, as a clause; they may be stored as some."""
+        if self.dtype is None:
+            return self.no_type()
+        shape = tuple(map(min, self.node.chunk_shape, self.node.shape))
+        problem = tiff_problem(shape, self.dtype)
+        if problem is None and prod(shape) * self.dtype.itemsize > LARGEST_FILE:
+            return "it would have more bytes than a file can"
+        return problem
 
     # -- the whole array ---------------------------------------------------------------------
 
@@ -210,27 +223,23 @@ class ArrayImages(ImagesNode):
         dtype = self.dtype
         assert dtype is not None
         pixels_size = prod(self.node.shape) * dtype.itemsize
-        kept = made if len(made.head) + len(made.tail) <= _AROUND_KEPT else None
+        mtime_ns, again = self.loaded.mtime_ns, made.again
+        head = _segment(made.head, mtime_ns, lambda: make().head)
+        tail = _segment(made.tail, mtime_ns, lambda: make().tail)
 
         def open_(wait: bool) -> Reader:
             self.check(wait)
-            around = kept
-            if around is None:
-                if not wait:
-                    raise BlockingIOError(errno.EAGAIN, "a header has to be made")
-                around = make()
-            mtime_ns = self.loaded.mtime_ns
-            segments: list[Reader] = [Literal(around.head, mtime_ns)]
+            segments = [head]
             if pixels_size:
                 segments.append(self._pixels(None, mtime_ns, wait=wait))
-            if around.tail:
-                segments.append(Literal(around.tail, mtime_ns))
-            if around.again:
-                last = last_of(self.node.shape, around.again // dtype.itemsize)
+            if tail.size:
+                segments.append(tail)
+            if again:
+                last = last_of(self.node.shape, again // dtype.itemsize)
                 segments.append(Pixels(self.decoded, last, mtime_ns, ahead=False))
             return self._rendered(Segmented(segments))
 
-        return Rendering(made.size(pixels_size), self.loaded.mtime_ns, open_)
+        return Rendering(made.size(pixels_size), mtime_ns, open_)
 
     # -- the picture -------------------------------------------------------------------------
 
@@ -276,6 +285,13 @@ class ArrayImages(ImagesNode):
             return self._rendered(late)
 
         return Rendering(planned.size, self.loaded.mtime_ns, open_)
+
+
+def _segment(data: bytes, mtime_ns: int, make: Callable[[], bytes]) -> Reader:
+    """These bytes, for any number of open files; large ones are not held, but made again."""
+    if len(data) <= _AROUND_KEPT:
+        return Literal(data, mtime_ns)
+    return Late(len(data), mtime_ns, make, key=object())
 
 
 def last_of(shape: Sequence[int], count: int) -> Box:

@@ -18,9 +18,12 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from zarrfuse.errors import NotSupported, Stale
+from zarrfuse.errors import NotSupported, Stale, ZarrfuseError
+from zarrfuse.images.absent import AbsentChunks, Bound
+from zarrfuse.images.memory import available_bytes
 from zarrfuse.images.regions import Box, Corner, grouped, units_of, volume
 from zarrfuse.images.types import fill_bytes
+from zarrfuse.images.units import in_bytes, in_bytes_at, unit_shape
 from zarrfuse.images.zarr_array import Stamp, ZarrArray, no_memory
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.cache import ByteCache, Flight, again
@@ -31,16 +34,21 @@ Bytes = NDArray[np.uint8]
 _BLOCK_BYTES = 8 << 20
 """Chunks are decoded together up to so many bytes: each call of zarr-python costs 1 ms, and one for
 inner chunks of a shard reads its index again."""
+MOST_AT_ONCE = 4096
+"""Chunks that are looked at, decoded, or asked for ahead, in one go: some arrays have chunks of one
+element, and of each chunk zarr-python makes several objects of 1 KB."""
+_MOST_TOGETHER = 1024
+"""Chunks that are decoded together: of an error each is tried alone."""
 _CORES = min(16, os.cpu_count() or 2)
 _UNDER_WAY_BYTES = max(2, _CORES) * (12 << 20)
 """All that is being decoded at one time; a larger block is decoded alone. In zarr-python each takes
 up to 3.5 times its size."""
+_ALWAYS_BYTES, _TIMES = 256 << 20, 3
+"""Of a larger block so many times its size must be free: a mount that runs out of memory is gone."""
 _AHEAD_THREADS = min(4, max(2, _CORES))
 """Each decodes several chunks at a time, in threads of zarr-python."""
 _MOST_AHEAD = 64
 """Blocks that wait to be read ahead; no more are added."""
-_ABSENT_KEPT = 100_000
-"""Chunks of an array of which it is known that they are not stored."""
 _TOUCHED_S = 0.02
 """A block that was read so shortly before counts as just read: saying so takes 1 us."""
 
@@ -104,6 +112,7 @@ class Shared:
         self.ttl_s = ttl_s
         self.budget = Budget(_UNDER_WAY_BYTES)
         self.threads = Threads(_AHEAD_THREADS, "zarrfuse-ahead")
+        self.absent = Bound()
         self.large: Block | None = None
         """The last block that was larger than the cache: it is read by the megabyte."""
 
@@ -123,9 +132,9 @@ class Blocks:
         self._per_chunk = tuple(
             c // u for c, u in zip(node.chunk_shape, self.unit_shape, strict=True)
         )
-        self._together = max(1, _BLOCK_BYTES // self.unit_bytes)
+        self._together = min(_MOST_TOGETHER, max(1, _BLOCK_BYTES // self.unit_bytes))
         self._index: WeakValueDictionary[Corner, Block] = WeakValueDictionary()
-        self._absent: dict[Corner, float] = {}
+        self._absent = AbsentChunks(shared.absent, shared.ttl_s)
         self._under_way: dict[Corner, Flight[_Outcomes]] = {}
         self._lock = threading.Lock()
         self.fill_value: bytes | None = fill_bytes(node)
@@ -163,8 +172,7 @@ class Blocks:
         """Whether a unit is known to be in no stored chunk, and the fill value to be known."""
         if not self._absent or self.fill_value is None:
             return False
-        checked_at = self._absent.get(self._chunk_of(unit))
-        return checked_at is not None and now - checked_at < self._ttl_s
+        return self._absent.has(self._chunk_of(unit), now)
 
     def _touch(self, block: Block, now: float) -> None:
         self._cache.hits += 1
@@ -270,13 +278,13 @@ class Blocks:
             if stamps[chunk] is None:
                 outcomes[unit] = _ABSENT
             else:
-                self._absent.pop(chunk, None)
+                self._absent.discard(chunk)
                 present.append(unit)
         if len(present) < len(units) and self.fill_value is None:
             self.fill_value = self._zarr.fill_value()
         for chunk, stamp in stamps.items():
             if stamp is None:
-                self._remember_absent(chunk, now)
+                self._absent.add(chunk, now)
         for box in grouped(present, len(units)) if present else ():
             self._decode_box(box, stamps, now, outcomes)
         return outcomes
@@ -289,7 +297,7 @@ class Blocks:
             block = self._block(box, units, stamps, now)
         except Exception as error:
             if len(units) == 1:
-                outcomes[units[0]] = error
+                outcomes[units[0]] = _bare(error)
                 return
             if isinstance(error, NotSupported | Stale):  # so is all of the array
                 raise
@@ -310,9 +318,14 @@ class Blocks:
                 min(n * u, length) for n, u, length in zip(box[1], unit, self._shape, strict=True)
             )
         nbytes = volume(low, high) * size
+        needed = max(nbytes, self.unit_bytes)  # of a chunk at the edge all is decoded
+        if needed > _ALWAYS_BYTES and needed * _TIMES > available_bytes():
+            raise no_memory(needed)
         try:
             with self._shared.budget.taken(nbytes):
-                elements = self._zarr.decode(low, high, self._chunk_of(units[0]))
+                # Of several nobody knows which one is broken: each is tried alone, and then told.
+                chunk = self._chunk_of(units[0]) if len(units) == 1 else None
+                elements = self._zarr.decode(low, high, chunk)
         except MemoryError as error:
             raise no_memory(nbytes) from error
         data = elements.reshape(-1).view(np.uint8)
@@ -342,18 +355,14 @@ class Blocks:
         return True
 
     def _drop(self, block: Block) -> None:
+        unit_bytes = in_bytes(self.unit_shape, self._itemsize)
         with self._lock:
-            for unit, known in list(self._index.items()):
-                if known is block:
+            for unit in units_of(block.low, block.high, unit_bytes):
+                if self._index.get(unit) is block:
                     del self._index[unit]
             if self._shared.large is block:
                 self._shared.large = None
             self._cache.drop(block.key)
-
-    def _remember_absent(self, chunk: Corner, now: float) -> None:
-        if len(self._absent) >= _ABSENT_KEPT:
-            self._absent.clear()
-        self._absent[chunk] = now
 
     # -- ahead -------------------------------------------------------------------------------
 
@@ -402,32 +411,11 @@ class Blocks:
         self._cache.cool(dict.fromkeys(block.key for block in blocks if block is not None))
 
 
-def unit_shape(node: ArrayNode) -> Corner:
-    """The smallest box of an array that zarr-python decodes by itself.
-
-    An inner chunk where the only codec is sharding; behind a transpose, or with a checksum over the
-    whole shard, a shard is decoded as a whole.
-    """
-    if len(node.codecs) == 1 and node.codecs[0].name == "sharding_indexed":
-        inner = node.codecs[0].configuration.get("chunk_shape")
-        if isinstance(inner, list | tuple) and len(inner) == node.ndim:
-            fits = all(
-                isinstance(i, int) and i > 0 and not c % i
-                for i, c in zip(inner, node.chunk_shape, strict=True)
-            )
-            if fits:
-                return tuple(inner)
-    return node.chunk_shape
-
-
-def in_bytes(shape: Corner, itemsize: int) -> Corner:
-    """A shape, or an upper corner, with the last dimension counted in bytes."""
-    return (*shape[:-1], shape[-1] * itemsize) if shape else (itemsize,)
-
-
-def in_bytes_at(low: Corner, itemsize: int) -> Corner:
-    """A lower corner, with the last dimension counted in bytes."""
-    return (*low[:-1], low[-1] * itemsize) if low else (0,)
+def _bare(error: Exception) -> Exception:
+    """An error to be kept: without what its traceback holds, such as the index of a shard."""
+    if isinstance(error, ZarrfuseError | OSError):
+        error.__cause__ = error.__context__ = error.__traceback__ = None
+    return error
 
 
 def _places(box: Box) -> list[Corner]:

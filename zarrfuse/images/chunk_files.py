@@ -1,7 +1,7 @@
 """Every chunk of one array as a TIFF file, in the folders `c`, `c/0`, ...: names, sizes, bytes.
 
 Owns which chunk a name stands for, what is listed, and which chunks are TIFF files as they are
-stored and passed on unchanged. Used by `images.nodes` and `images.folder`. It must not know how a
+stored and passed on unchanged. Used by `arrays`, `nodes` and `folder`. It must not know how a
 chunk is decoded: whoever makes it gives the pixels.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, ZarrfuseError
-from zarrfuse.files.segments import Broken, Literal, Segmented
+from zarrfuse.files.segments import Broken, Literal, Rendered, Segmented
 from zarrfuse.files.tiff import chunk_tiff
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.plain import CHUNK_KEYS
@@ -43,19 +43,23 @@ class ChunkFiles:
     `stored` are its chunks as they are stored, `dtype` the type of its elements, `samples` whether
     the last dimension is that of colours. `mtime_ns` is the time of chunks that are not stored.
     `check` raises where pixels must not be asked for; it takes `wait` and the chunk's coordinates.
+    With a `problem` there are none but those that are TIFF files as they are stored.
+    `lasting`: whether what was decoded once stays as it is, see `files.segments.Rendered`.
     """
 
     def __init__(
         self,
         stored: PlainChunks,
         node: ArrayNode,
-        dtype: "np.dtype[Any]",
+        dtype: "np.dtype[Any] | None",
         pixels: Pixels,
         check: Callable[[bool, Coords], None],
         *,
         samples: bool,
         mtime_ns: int,
+        lasting: bool,
         probed: "StoredTiffs",
+        problem: str | None = None,
     ) -> None:
         self._stored = stored
         self._node = node
@@ -64,12 +68,15 @@ class ChunkFiles:
         self._check = check
         self._samples = samples and node.chunk_shape[-1] >= node.shape[-1]
         self._mtime_ns = mtime_ns
+        self._lasting = lasting
         self._probed = probed
+        self.problem = problem
         self._around: dict[tuple[int, ...], tuple[bytes, bytes]] = {}
 
     def prepare(self) -> None:
         """Make the header that most chunks have. Raises what making one raises."""
-        self._rendered_size((0,) * self._node.ndim)
+        if self.problem is None:
+            self._rendered_size((0,) * self._node.ndim)
 
     # -- names -------------------------------------------------------------------------------
 
@@ -106,6 +113,8 @@ class ChunkFiles:
             else:
                 stored = self._stored.top(wait=wait)
         except NotFound:
+            if self.problem is not None:
+                raise
             stored = None
         if len(coords) == self._node.ndim:
             return self._file(name, coords, stored, self._probed.are_tiff(wait=wait), wait)
@@ -116,7 +125,7 @@ class ChunkFiles:
 
         All chunks of the grid, and what lies beside those that are stored.
         """
-        if self._node.grid_shape[len(prefix)] > MOST_LISTED:
+        if self.problem is not None or self._node.grid_shape[len(prefix)] > MOST_LISTED:
             return self._scan_many(prefix)
         return self._scan_all(prefix)
 
@@ -177,9 +186,16 @@ class ChunkFiles:
         size = stored.size if passed else self._rendered_size(coords, wait)
         return Entry(name, Kind.FILE, size, stored.mtime_ns, stored.denied)
 
-    def first(self) -> tuple[str, int]:
-        """The name of the first chunk, relative to the array, and its size in bytes."""
-        coords = (0,) * self._node.ndim
+    def first(self) -> tuple[str, int] | None:
+        """The name of the first chunk, relative to the array, and its size in bytes.
+
+        With a `problem` it is the first that is found, None if there is none.
+        """
+        coords: Coords | None = (0,) * self._node.ndim
+        if self.problem is not None:
+            coords = next(self._stored.some(), None)
+        if coords is None:
+            return None
         name = f"{coords[-1]}{ENDING}" if coords else TOP + ENDING
         if self._probed.are_tiff():
             size = self.lookup(coords[:-1], name).size
@@ -207,9 +223,12 @@ class ChunkFiles:
         self._check(wait, coords)
         head, tail = self._around_chunk(coords, wait)
         time_ns = entry.mtime_ns
-        pixels = self._pixels(self._box(coords), time_ns)
-        segments = [Literal(head, time_ns), pixels]
-        return Segmented([*segments, Literal(tail, time_ns)] if tail else segments)
+        segments = [Literal(head, time_ns), self._pixels(self._box(coords), time_ns)]
+        if tail:
+            segments.append(Literal(tail, time_ns))
+        # What was decoded before the chunk was written anew is believed for a while: kernels must not
+        # keep that under the new time.
+        return Rendered(Segmented(segments), lasting=self._lasting)
 
     def _box(self, coords: Coords) -> Box:
         """The part of the array that a chunk covers, cropped to its shape."""
@@ -220,6 +239,7 @@ class ChunkFiles:
         )
 
     def _rendered_size(self, coords: Coords, wait: bool = True) -> int:
+        assert self._dtype is not None
         head, tail = self._around_chunk(coords, wait)
         pixels: int = prod(part.stop - part.start for part in self._box(coords))
         return len(head) + pixels * self._dtype.itemsize + len(tail)
@@ -231,6 +251,7 @@ class ChunkFiles:
         if around is None:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a header has to be made")
+            assert self._dtype is not None
             made = chunk_tiff(shape, self._dtype, self._samples)
             if len(self._around) >= _HEADS_KEPT:
                 self._around.clear()
@@ -270,13 +291,14 @@ class StoredTiffs:
             try:
                 reader = self._stored.open_chunk(coords)
                 try:
-                    self._found = _is_tiff(reader)
+                    if reader.size:  # an empty one may be about to be written
+                        self._found = _is_tiff(reader)
                 finally:
                     reader.close()
             except (ZarrfuseError, OSError):  # a broken one tells nothing; the next may
-                if looked_at < _MOST_LOOKED_AT:
-                    continue
-            break
+                pass
+            if self._found is not None or looked_at == _MOST_LOOKED_AT:
+                break
         if self._found is not None:
             return self._found
         # None can be read: then who opens one is told why. Or none is stored.

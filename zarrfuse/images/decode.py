@@ -11,7 +11,8 @@ import errno
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zarrfuse.errors import NotSupported
-from zarrfuse.images.blocks import Block, Blocks, Bytes, Shared, in_bytes, in_bytes_at
+from zarrfuse.images.blocks import MOST_AT_ONCE, Block, Blocks, Bytes, Shared
 from zarrfuse.images.imports import zarr_python
-from zarrfuse.images.regions import Box, Corner, common, slices, units_of
+from zarrfuse.images.regions import Box, Corner, common, first_units_of, slices, units_of
 from zarrfuse.images.types import array_type
+from zarrfuse.images.units import in_bytes, in_bytes_at
 from zarrfuse.images.zarr_array import ZarrArray
+from zarrfuse.spec.coordinates import MOST_AXES
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
@@ -49,18 +52,17 @@ class Decoder:
     def array(self, loaded: Loaded, folder: ChunksFolder) -> "DecodedArray":
         """The array that `folder` is; the same object as long as its document is the same.
 
-        Nothing is read or imported for it. Raises `NotSupported` where elements have no fixed size.
+        Nothing is read or imported for it. Raises `NotSupported` where elements have no fixed size,
+        or there are more dimensions than numpy has.
         """
-        known = self._arrays.get(loaded.path)
-        if known is not None and (known.loaded is loaded or known.loaded == loaded):
-            return known
-        array = DecodedArray(self, loaded, folder)
         with self._lock:
-            self._arrays[loaded.path] = array
+            array = self._arrays.get(loaded.path)
+            if array is None or not (array.loaded is loaded or array.loaded == loaded):
+                array = self._arrays[loaded.path] = DecodedArray(self, loaded, folder)
             self._arrays.move_to_end(loaded.path)
             if len(self._arrays) > _ARRAYS_KEPT:
                 self._arrays.popitem(last=False)
-        return array
+            return array
 
     def store(self) -> "KeysStore":
         """The `plain` view as a store of zarr-python."""
@@ -95,6 +97,10 @@ class DecodedArray:
         if dtype is None:
             raise NotSupported(
                 f"{self.path or 'the root array'}: its elements have no fixed size that numpy knows"
+            )
+        if node.ndim > MOST_AXES:
+            raise NotSupported(
+                f"{self.path or 'the root array'}: it has {node.ndim} dimensions, more than numpy has"
             )
         self.dtype = dtype
         self.shape = node.shape
@@ -162,11 +168,21 @@ class DecodedArray:
         The last dimension of the box is in bytes; it is not empty. Raises as `read`; where that is
         `BlockingIOError`, some of `out` may have been filled.
         """
+        units = units_of(low, high, self.byte_unit)
+        while some := list(islice(units, MOST_AT_ONCE)):
+            self._fill_units(out, low, high, some, wait)
+            if not wait and len(some) == MOST_AT_ONCE and next(units, None) is not None:
+                raise BlockingIOError(errno.EAGAIN, "many chunks have to be looked at")
+
+    def _fill_units(
+        self, out: Bytes, low: Corner, high: Corner, units: list[Corner], wait: bool
+    ) -> None:
+        """Fill what these units have of the box `out`."""
         now = time.monotonic()
         blocks = self.blocks
         missing: list[Corner] = []
         last: Block | None = None
-        for unit in units_of(low, high, self.byte_unit):
+        for unit in units:
             block = blocks.at_hand(unit, now) or blocks.current(unit, now, wait=wait)
             if block is not None:
                 if block is not last:
@@ -210,14 +226,20 @@ class DecodedArray:
     # -- in order ----------------------------------------------------------------------------
 
     def decode_ahead(self, low: Corner, high: Corner, is_wanted: Callable[[], bool]) -> None:
-        """Have the chunks of a box of bytes decoded by other threads; see `Blocks.decode_ahead`."""
-        self.blocks.decode_ahead(units_of(low, high, self.byte_unit), is_wanted)
+        """Have the chunks of a box of bytes, or the first of many, decoded by other threads.
+
+        See `Blocks.decode_ahead`.
+        """
+        self.blocks.decode_ahead(self._first_units((low, high)), is_wanted)
 
     def cool(self, passed: Iterable[Box], spared: Iterable[Box]) -> None:
         """Let what some boxes of bytes touch go first, except what others touch, too."""
-        wanted = {unit for box in spared for unit in units_of(*box, self.byte_unit)}
-        touched = (unit for box in passed for unit in units_of(*box, self.byte_unit))
+        wanted = {unit for box in spared for unit in self._first_units(box)}
+        touched = (unit for box in passed for unit in self._first_units(box))
         self.blocks.cool(unit for unit in touched if unit not in wanted)
+
+    def _first_units(self, box: Box) -> Iterator[Corner]:
+        return first_units_of(*box, self.byte_unit, MOST_AT_ONCE)
 
 
 def _copy(out: Bytes, low: Corner, high: Corner, block: Block) -> None:

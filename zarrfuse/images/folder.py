@@ -57,15 +57,13 @@ class ImagesFolder(Folder):
         return self._scan_stored(place)
 
     def _scan_stored(self, place: _Stored) -> Iterator[Entry]:
-        chunks = place.chunks
         node = place.node if place.is_node else None
         own = [] if node is None else [*node.names(), TOP, TOP + ENDING]
         stored = set()
-        for entry in place.folder.scan():
-            if chunks is None or not chunks.is_taken(place.key(entry.name), entry.kind):
-                if entry.name in own:
-                    stored.add(entry.name)
-                yield entry
+        for entry in place.scan():
+            if entry.name in own:
+                stored.add(entry.name)
+            yield entry
         for name in dict.fromkeys(own):
             if name not in stored:
                 try:
@@ -83,7 +81,7 @@ class ImagesFolder(Folder):
         if not name:
             return place.folder.lookup(name, wait=wait)
         try:
-            return self._lookup_stored(place, name, wait)
+            return place.lookup(name, wait=wait)
         except NotFound:
             own = self._own(place, name, wait)
             if isinstance(own, Entry):
@@ -91,14 +89,6 @@ class ImagesFolder(Folder):
             if own is not None:
                 return _entry(name, own)
             raise
-
-    def _lookup_stored(self, place: _Stored, name: str, wait: bool) -> Entry:
-        if place.chunks is not None and place.chunks.is_taken(place.key(name), Kind.FILE):
-            raise NotFound(f"{name} in {self.path} holds chunks, shown under {TOP}")
-        entry = place.folder.lookup(name, wait=wait)
-        if place.chunks is not None and place.chunks.is_taken(place.key(name), entry.kind):
-            raise NotFound(f"{name} in {self.path} holds chunks, shown under {TOP}")
-        return entry
 
     def _own(self, place: _Stored, name: str, wait: bool) -> Entry | Rendering | None:
         """What the view itself has under a name, unless something stored is in its place."""
@@ -120,7 +110,7 @@ class ImagesFolder(Folder):
         if isinstance(place, InChunks):
             return _files(place, wait).open(place.prefix, name, wait=wait)
         try:
-            entry = self._lookup_stored(place, name, wait)
+            entry = place.lookup(name, wait=wait)
         except NotFound:
             own = self._own(place, name, wait)
             if isinstance(own, Rendering):
@@ -138,9 +128,7 @@ class ImagesFolder(Folder):
         place = self._placed.now()
         if isinstance(place, InChunks):
             return place.chunks.readlink(place.prefix, name)
-        if place.chunks is None:
-            return place.folder.readlink(name)
-        return place.chunks.shown_link(place.folder, name)
+        return place.readlink(name)
 
     # -- facts -------------------------------------------------------------------------------
 
@@ -167,7 +155,7 @@ class ImagesFolder(Folder):
             renderings = node.told() if "error" not in told else {}
             return {**told, "renderings": renderings} if renderings else told
         try:
-            self._lookup_stored(place, name, True)
+            place.lookup(name)
         except NotFound:
             assert entry is not None
             if name == TOP + ENDING and place.chunks is not None and place.chunks.is_complete(()):

@@ -22,9 +22,9 @@ ENDING = ".ome.tiff"
 class GroupImages(ImagesNode):
     """A group. Of several pyramids the first is `G.ome.tiff`, the second `G.1.ome.tiff`."""
 
-    def names(self, *, wait: bool = True) -> Sequence[str]:
+    def names(self) -> Sequence[str]:
         """See the base class."""
-        return tuple(self._pyramids(wait))
+        return tuple(self._pyramids(wait=True))
 
     def rendering(self, name: str, *, wait: bool = True) -> Offer | None:
         """See the base class."""
@@ -75,7 +75,7 @@ class GroupImages(ImagesNode):
         problem = pyramid_problem(picture, arrays)
         if problem is not None:
             return problem
-        own_name = name.removesuffix(ENDING)
+        own_name = pyramid.name or name.removesuffix(ENDING)
         mtime_ns = max(loaded.mtime_ns for loaded in (self.loaded, *(each for _, each in found)))
 
         def open_(wait: bool) -> Reader:

@@ -1,7 +1,7 @@
 """Imports the libraries that decode and write headers, before somebody waits for them.
 
 Used by `daemon` in a thread of its own, once a mount is ready: zarr-python takes 0.4 s, tifffile
-0.1 s; and by `decode` when a chunk is to be decoded before that.
+0.1 s; and by `decode` and `zarr_array` when a chunk is to be decoded before that.
 """
 
 import logging

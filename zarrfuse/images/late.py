@@ -1,40 +1,51 @@
-"""A file whose bytes are made as a whole, when the first of them is read.
+"""Bytes that are made as a whole, when the first of them is read, and may be made again.
 
-Used for the PNG, which is small and takes a while to render. Nothing of it is kept once it is closed.
+Used for the PNG, which takes a while to render, and for large headers. Open files hold none of it:
+what was read last is kept, up to a bound for all of them, since thousands may be open.
 """
 
 import errno
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from zarrfuse.errors import Corrupt
+from zarrfuse.stores.cache import ByteCache
+
+_KEPT_BYTES = 96 << 20
+"""The largest header has 80 MiB."""
+
+_kept = ByteCache(_KEPT_BYTES)
 
 
 class Late:
-    """`size` bytes that `make` makes when they are first read; others then wait for it."""
+    """`size` bytes that `make` makes when they are read; others then wait for it.
 
-    def __init__(self, size: int, mtime_ns: int, make: Callable[[], bytes]) -> None:
+    `key`: shared by those that have the same bytes; without, they are made for this one alone, and
+    gone when it is closed.
+    """
+
+    def __init__(
+        self, size: int, mtime_ns: int, make: Callable[[], bytes], key: Hashable = None
+    ) -> None:
         self.size = size
         self.mtime_ns = mtime_ns
         self._make = make
-        self._data: bytes | None = None
-        self._lock = threading.Lock()
+        self._key = object() if key is None else key
+        self._is_shared = key is not None
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`. Raises what making it raises."""
-        data = self._data
+        data = _kept.fetch(self._key, self._made) if wait else _kept.get(self._key)
         if data is None:
-            if not wait:
-                raise BlockingIOError(errno.EAGAIN, "a picture has to be rendered")
-            with self._lock:
-                data = self._data
-                if data is None:
-                    data = self._make()
-                    if len(data) != self.size:
-                        raise Corrupt(f"{len(data)} bytes were rendered, not {self.size}")
-                    self._data = data
+            raise BlockingIOError(errno.EAGAIN, "bytes have to be made")
         buffer[:] = data[offset : offset + len(buffer)]
+
+    def _made(self) -> memoryview:
+        data = self._make()
+        if len(data) != self.size:
+            raise Corrupt(f"{len(data)} bytes were made, not {self.size}")
+        return memoryview(data)
 
     def close(self) -> None:
         """Let go of the bytes."""
-        self._data = None
+        if not self._is_shared:
+            _kept.drop(self._key)

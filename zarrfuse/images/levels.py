@@ -1,7 +1,8 @@
 """Which pyramid an array is a level of, and which arrays are the levels of a pyramid.
 
-Owns the way between groups and their levels through the store. Used by `images.nodes`. Metadata are
-read of the groups above an array and of the levels of one pyramid, and only when one asks for them.
+Owns the way between groups and their levels through the store. Used by `nodes`, `arrays` and
+`groups`. Metadata are read of the groups above an array and of the levels of one pyramid, and only
+when one asks for them.
 """
 
 import errno

@@ -87,7 +87,7 @@ class ImagesNode:
         self._made: dict[str, tuple[Sequence[object], Any]] = {}
         self._lock = threading.Lock()
 
-    def names(self, *, wait: bool = True) -> Sequence[str]:
+    def names(self) -> Sequence[str]:
         """The names of its renderings, those included that there might be."""
         return ()
 

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 Box = tuple[slice, ...]
 
+MOST_UNITS = 1 << 14
+"""Chunks that are decoded for a picture: of tiny ones each takes as long as a larger one."""
 _BAND = 8 << 20  # bytes read at a time, where chunks are smaller
 _TOLD = 5  # chunks that cannot be decoded, of one picture, that the log names
 
@@ -117,7 +119,7 @@ class Plane:
         each = len(self._together())
         if self.samples:
             each = -(-self.samples // self.array.unit_shape[-1])
-        return most_bytes // (each * self.unit_bytes)
+        return min(most_bytes // (each * self.unit_bytes), MOST_UNITS // each)
 
     def _together(self) -> list[tuple[int, ...]]:
         """The places of the channels that are in one chunk."""

@@ -1,11 +1,11 @@
 """Arithmetic between ranges of bytes, boxes of an array, and the chunks that boxes touch.
 
 Pure: no arrays, no files. A box is a pair of corners `(low, high)`, `high` not included, one number
-for each dimension; elements are in C order. Used by `images.decode` and `images.pixels`.
+for each dimension; elements are in C order. Used by `decode`, `blocks` and `pixels`.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import TypeAlias
 
@@ -57,6 +57,14 @@ def units_of(low: Sequence[int], high: Sequence[int], unit: Sequence[int]) -> It
     return product(
         *(range(a // u, (b - 1) // u + 1) for a, b, u in zip(low, high, unit, strict=True))
     )
+
+
+def first_units_of(
+    low: Sequence[int], high: Sequence[int], unit: Sequence[int], most: int
+) -> Iterator[Corner]:
+    """The first `most` of `units_of`; takes no more memory than these, however large the box."""
+    ranges = [range(a // u, (b - 1) // u + 1) for a, b, u in zip(low, high, unit, strict=True)]
+    return islice(product(*(along[:most] for along in ranges)), most)
 
 
 def grouped(places: Sequence[Corner], most: int) -> list[Box]:

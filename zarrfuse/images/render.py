@@ -8,9 +8,7 @@ together, each stretched and in its colour. Large planes are shrunk, small ones 
 What counts is pixels, not how large these are in the world.
 """
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import prod
@@ -24,22 +22,21 @@ from zarrfuse.images.contrast import Mixture, Window, brightness, is_grey, to_by
 from zarrfuse.images.decode import DecodedArray
 from zarrfuse.images.plane import Plane, plane_shape
 from zarrfuse.spec.ome import Channel, Picture
+from zarrfuse.stores.pool import Budget
 
 MOST_PIXELS = 1024
 """Of the longer side of a picture."""
 MOST_DECODED = 64 << 20
 """Bytes of whole chunks that are decoded for a picture."""
 
-_WORTH_SHOWING = 256  # pixels of a small level that is shown rather than the middle of a larger one
-
 # As in ImageJ, which shows no more than these seven together.
 _PALETTE = (0xFF0000, 0x00FF00, 0x0000FF, 0xFFFFFF, 0x00FFFF, 0xFF00FF, 0xFFFF00)
 _GREY = 0xFFFFFF
 
 # A picture takes up to 200 MiB while it is made, and file managers ask for those of a whole folder.
-# Still, one that a store does not answer must not hold up the others for ever.
-_turns = threading.BoundedSemaphore(2)
-_TURN_S = 5.0
+# Still, one that a store does not answer must not hold up the others for ever: after some seconds it
+# no longer counts.
+_turns = Budget(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +80,7 @@ class Plan:
         """
         if self._plane is None:
             raise NotSupported(f"there is no PNG: {self.problem}")
-        with _turn():
+        with _turns.taken(1):
             pixels = _pixels(self._plane, self._channels, (self.height, self.width))
         return png(pixels)
 
@@ -93,8 +90,8 @@ def plan(picture: Picture, array: DecodedArray, levels: Sequence[DecodedArray] =
 
     `levels` are other levels of its pyramid, in any order; what is no coarser level with the same
     dimensions, channels and type is left out. Read is the coarsest one that is as large as the
-    picture, if that decodes at most `MOST_DECODED`; else the largest that does not; else the middle
-    of the coarsest, of as many chunks as may be decoded.
+    picture, if that decodes at most `MOST_DECODED`; else the largest of those that are smaller and
+    do; else the middle of the coarsest, of as many chunks as may be decoded.
     """
     samples = 3 if picture.samples and array.shape[-1:] in ((3,), (4,)) else 0
     problem = _problem(array, samples)
@@ -199,23 +196,11 @@ def _is_enough(plane: Plane, size: tuple[int, int]) -> bool:
 def _best_whole(planes: Sequence[Plane], size: tuple[int, int]) -> Plane | None:
     """Of planes, the smallest first, the one to show whole; None if that decodes too much."""
     enough = [plane for plane in planes if _is_enough(plane, size)]
-    small = [plane for plane in planes if not _is_enough(plane, size)]
-    worth = [plane for plane in reversed(small) if max(plane.shape) >= _WORTH_SHOWING]
-    return next((plane for plane in (*enough, *worth) if plane.fits(MOST_DECODED)), None)
+    small = [plane for plane in reversed(planes) if not _is_enough(plane, size)]
+    return next((plane for plane in (*enough, *small) if plane.fits(MOST_DECODED)), None)
 
 
 # -- the pixels
-
-
-@contextmanager
-def _turn() -> Iterator[None]:
-    """One of the few pictures that are made at a time."""
-    taken = _turns.acquire(timeout=_TURN_S)
-    try:
-        yield
-    finally:
-        if taken:
-            _turns.release()
 
 
 def _pixels(plane: Plane, channels: Sequence[_Shown], size: tuple[int, int]) -> NDArray[np.uint8]:

@@ -60,6 +60,8 @@ def fill_bytes(node: ArrayNode) -> bytes | None:
             return _float(real, part) + _float(imaginary, part)
         if dtype.kind == "f":
             return _float(value, dtype)
+        if type(value) is not (bool if dtype.kind == "b" else int):
+            return None
         return np.array(value, dtype).tobytes()
     except (TypeError, ValueError, OverflowError):
         return None
@@ -67,6 +69,8 @@ def fill_bytes(node: ArrayNode) -> bytes | None:
 
 def _float(value: object, dtype: np.dtype[Any]) -> bytes:
     if isinstance(value, str) and value.startswith("0x"):
+        if len(value) != len("0x") + 2 * dtype.itemsize:
+            raise ValueError(f"{value!r} has not {dtype.itemsize} bytes")
         return int(value, 16).to_bytes(dtype.itemsize, "little")
     if isinstance(value, str):
         value = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}.get(value, value)

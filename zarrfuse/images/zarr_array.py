@@ -1,7 +1,8 @@
 """One array as zarr-python decodes it over the `plain` view, and what its errors mean.
 
 Owns opening it, asking for boxes, and turning what is raised into exceptions of ours. Used by
-`images.decode`. Nothing of zarr-python is imported before a chunk has to be decoded: it takes 0.3 s.
+`decode` and `blocks`. Nothing of zarr-python is imported before a chunk has to be decoded: it takes
+0.3 s.
 """
 
 import errno
@@ -83,10 +84,13 @@ class ZarrArray:
             return -1, -1
         return entry.size, entry.mtime_ns
 
-    def decode(self, low: Sequence[int], high: Sequence[int], coords: Coords) -> NDArray[Any]:
+    def decode(
+        self, low: Sequence[int], high: Sequence[int], coords: Coords | None
+    ) -> NDArray[Any]:
         """The elements of a box: C-contiguous, native little-endian.
 
-        `coords` are those of the stored chunk that is named when it fails. Raises `NotSupported`
+        `coords` are those of the stored chunk that is named, also in the log, when it fails; None
+        if the box is in several, which are then to be tried one by one. Raises `NotSupported`
         where zarr-python cannot decode the array, `Stale` when its document has changed, `Corrupt`
         for what cannot be decoded, and what the store raises.
         """
@@ -103,12 +107,14 @@ class ZarrArray:
         expected = tuple(b - a for a, b in zip(low, high, strict=True))
         return elements.reshape(expected)
 
-    def _as_ours(self, error: Exception, coords: Coords) -> BaseException:
+    def _as_ours(self, error: Exception, coords: Coords | None) -> BaseException:
         """What an error in decoding is to who reads the file."""
         if isinstance(error, OSError) and isinstance(error.__cause__, ZarrfuseError):
             return again(error.__cause__)
         if isinstance(error, OSError) and isinstance(error.errno, int):
             return again(error)
+        if coords is None:
+            return Corrupt(f"{self.name}: cannot be decoded: {text_of(error)}")
         key = self._node.chunk_key(coords)
         problem = f"{self.name}: chunk {key}: cannot be decoded: {text_of(error)}"
         self._view.report(problem, self.stamp(coords))

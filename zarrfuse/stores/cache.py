@@ -149,11 +149,6 @@ class ByteCache:
         with self._lock:
             del self._flights[key]
 
-    def clear(self) -> None:
-        """Let go of everything."""
-        with self._lock:
-            self._kept.clear()
-
     def status(self) -> dict[str, int | float]:
         """What there is to tell, for control files."""
         with self._lock:
@@ -182,7 +177,3 @@ class _Kept(LRUCache[Hashable, Any]):
     def __delitem__(self, key: Hashable, *rest: Any) -> None:
         self.cold.pop(key, None)
         super().__delitem__(key, *rest)
-
-    def clear(self) -> None:
-        self.cold.clear()
-        super().clear()

@@ -159,8 +159,15 @@ class LocalStore(Store):
             raise NotFound(f"no key {key!r}")
         if self._remote and not wait:
             raise BlockingIOError(errno.EAGAIN, "the file system may have to ask a server")
+        if not path:
+            self._follow_root()
         try:
-            return open_beneath(self._root_fd, path, flags, beneath=self._beneath, wait=wait)
+            try:
+                return open_beneath(self._root_fd, path, flags, beneath=self._beneath, wait=wait)
+            except FileNotFoundError:
+                if not self._follow_root():
+                    raise
+                return open_beneath(self._root_fd, path, flags, beneath=self._beneath, wait=wait)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise self._of_ours(error, key, flags) from None
@@ -182,6 +189,21 @@ class LocalStore(Store):
             )
         except OSError as error:
             raise self._of_ours(error, key, flags) from None
+
+    def _follow_root(self) -> bool:
+        """Take the folder that is now at the root's path if the one that was opened is deleted.
+
+        Who writes a dataset anew may begin by deleting it. A folder that was moved is followed.
+        """
+        if os.fstat(self._root_fd).st_nlink:
+            return False
+        try:
+            fd = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        os.dup2(fd, self._root_fd, inheritable=False)  # in one step: others may be using it
+        os.close(fd)
+        return True
 
     def _of_ours(self, error: OSError, key: str, flags: int) -> ZarrfuseError | OSError:
         if isinstance(error, FileNotFoundError):

@@ -5,11 +5,12 @@ Owns the way from the root to that place, which may change with the metadata abo
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from zarrfuse.errors import NotFound
+from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.base import join
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
 from zarrfuse.views.nodes import Loaded
@@ -52,10 +53,31 @@ class Stored(Generic[N]):
         """Those of the array that the folder belongs to."""
         return None if self.node is None else self.node.chunks
 
-    def key(self, name: str) -> str:
-        """The key of a name in here, relative to the node."""
-        assert self.node is not None
-        return join(self.folder.path, name)[len(self.node.loaded.path) :].lstrip("/")
+    def is_taken(self, name: str, kind: Kind) -> bool:
+        """Whether what is stored under a name here holds chunks, and is shown below `c` instead."""
+        if self.node is None or self.node.chunks is None:
+            return False
+        key = join(self.folder.path, name)[len(self.node.loaded.path) :].lstrip("/")
+        return self.node.chunks.is_taken(key, kind)
+
+    def scan(self) -> Iterator[Entry]:
+        """What is stored here and holds no chunks."""
+        if self.chunks is None:
+            return self.folder.scan()
+        return (entry for entry in self.folder.scan() if not self.is_taken(entry.name, entry.kind))
+
+    def lookup(self, name: str, *, wait: bool = True) -> Entry:
+        """One of those. Raises `NotFound`; `BlockingIOError` as for stores."""
+        entry = self.folder.lookup(name, wait=wait)
+        if self.is_taken(name, entry.kind):
+            raise NotFound(f"{name} in {self.folder.path} holds chunks, shown under {TOP}")
+        return entry
+
+    def readlink(self, name: str) -> str:
+        """Where a link here leads, as it is shown. Raises `NotFound`."""
+        if self.chunks is None:
+            return self.folder.readlink(name)
+        return self.chunks.shown_link(self.folder, name)
 
 
 @dataclass(frozen=True, slots=True)

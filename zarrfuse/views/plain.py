@@ -57,10 +57,7 @@ class PlainFolder(Folder):
             return place.chunks.scan(place.prefix)
         if _is_v3(place):
             return self._scan_node(place)
-        chunks, key = place.chunks, place.key
-        if chunks is None:
-            return place.folder.scan()
-        return (e for e in place.folder.scan() if not chunks.is_taken(key(e.name), e.kind))
+        return place.scan()
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
@@ -73,10 +70,7 @@ class PlainFolder(Folder):
             self._refuse_metadata(name)
             if name == TOP and place.chunks is not None:
                 return place.chunks.top(wait=wait)
-        entry = place.folder.lookup(name, wait=wait)
-        if place.chunks is not None and place.chunks.is_taken(place.key(name), entry.kind):
-            raise NotFound(f"{name} in {self.path} holds chunks, shown under {TOP}")
-        return entry
+        return place.lookup(name, wait=wait)
 
     def child(self, name: str) -> "PlainFolder":
         """See `views.base.Folder`."""
@@ -98,7 +92,7 @@ class PlainFolder(Folder):
             self._refuse_metadata(name)
             if name == TOP and place.chunks is not None:
                 return place.chunks.open_chunk((), wait=wait)
-        if place.chunks is not None and place.chunks.is_taken(place.key(name), Kind.FILE):
+        if place.is_taken(name, Kind.FILE):
             raise NotFound(f"{name} in {self.path} holds chunks, shown under {TOP}")
         return place.folder.open(name, wait=wait)
 
@@ -107,9 +101,7 @@ class PlainFolder(Folder):
         place = self._placed.now()
         if isinstance(place, InChunks):
             return place.chunks.readlink(place.prefix, name)
-        if place.chunks is None:
-            return place.folder.readlink(name)
-        return place.chunks.shown_link(place.folder, name)
+        return place.readlink(name)
 
     def facts(self, name: str | None) -> Facts:
         """See `views.base.Folder`.
