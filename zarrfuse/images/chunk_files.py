@@ -34,7 +34,8 @@ _TIFF_ENDINGS = (".tif", ".tiff")
 _MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _MOST_LOOKED_AT = 16
 """So many stored chunks are tried until one can be read that tells what all are."""
-_HEADS_KEPT = 1024
+_HEADS_BYTES = 4 << 20
+"""So much is kept of what stands around the pixels of an array's chunks."""
 
 
 class ChunkFiles:
@@ -72,6 +73,7 @@ class ChunkFiles:
         self._probed = probed
         self.problem = problem
         self._around: dict[tuple[int, ...], tuple[bytes, bytes]] = {}
+        self._around_bytes = 0
 
     def prepare(self) -> None:
         """Make the header that most chunks have. Raises what making one raises."""
@@ -253,9 +255,12 @@ class ChunkFiles:
                 raise BlockingIOError(errno.EAGAIN, "a header has to be made")
             assert self._dtype is not None
             made = chunk_tiff(shape, self._dtype, self._samples)
-            if len(self._around) >= _HEADS_KEPT:
+            around = (made.head, made.tail)
+            self._around_bytes += sum(map(len, around))
+            if self._around_bytes > _HEADS_BYTES:
                 self._around.clear()
-            around = self._around[shape] = (made.head, made.tail)
+                self._around_bytes = sum(map(len, around))
+            self._around[shape] = around
         return around
 
 

@@ -4,23 +4,21 @@ Owns the way from a byte range of that file to boxes of the levels' arrays. Used
 the tiles lie, and what stands in front of them, is `files.ome_tiff`'s; decoding is `images.decode`'s.
 """
 
-import errno
 import math
 import threading
 from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
-from cachetools import LRUCache
 
 from zarrfuse.files.ome_tiff import Layout, pyramid_header, pyramid_layout
 from zarrfuse.files.ome_tiff import pyramid_problem as problem_of_levels
 from zarrfuse.files.tiles import Piece
 from zarrfuse.images.decode import DecodedArray
+from zarrfuse.images.late import Late
 from zarrfuse.spec.ome import Picture
 from zarrfuse.stores.base import Reader
 
-_HEADERS_BYTES = 32 << 20
 _TILES_IN_ORDER, _BYTES_IN_ORDER = 3, 3 << 20
 """What has been read in order before anything is decoded ahead."""
 _OUT_OF_ORDER_BYTES = 1 << 20
@@ -69,7 +67,7 @@ class PyramidFile:
     ) -> None:
         self._layout = layout
         self._arrays = [arrays[level.index] for level in layout.tiles.levels]
-        self._header: bytes | None = None
+        self._header = Late(layout.tiles.start, mtime_ns, self._padded_header, key=layout)
         self._ahead = _Ahead(layout, self._arrays) if ahead else None
         self.size = layout.size
         self.mtime_ns = mtime_ns
@@ -82,7 +80,7 @@ class PyramidFile:
             self._ahead.was_read(offset, stop)
         filled = max(min(tiles.start, stop) - offset, 0)
         if filled:
-            self._copy_header(buffer[:filled], offset, wait=wait)
+            self._header.readinto(buffer[:filled], offset, wait=wait)
         for piece in tiles.pieces(offset + filled, stop):
             count = piece.stop - piece.start
             self._cut(buffer[filled : filled + count], piece, wait=wait)
@@ -95,12 +93,8 @@ class PyramidFile:
         if self._ahead is not None:
             self._ahead.end()
 
-    def _copy_header(self, buffer: memoryview, offset: int, *, wait: bool) -> None:
-        if self._header is None:
-            self._header = _headers.get(self._layout, wait=wait)
-        there = memoryview(self._header)[offset : offset + len(buffer)]
-        buffer[: len(there)] = there
-        buffer[len(there) :] = bytes(len(buffer) - len(there))
+    def _padded_header(self) -> bytes:
+        return pyramid_header(self._layout).ljust(self._layout.tiles.start, b"\0")
 
     def _cut(self, buffer: memoryview, piece: Piece, *, wait: bool) -> None:
         """Fill `buffer` with these bytes of a tile."""
@@ -205,39 +199,6 @@ class _Ahead:
 def _row_of(piece: Piece) -> tuple[int, tuple[int, ...], int]:
     """Which row of tiles a tile is in."""
     return piece.level, piece.leading, piece.y
-
-
-class _Headers:
-    """Headers that were made, up to `_HEADERS_BYTES` in all; each is made once at a time."""
-
-    def __init__(self, capacity_bytes: int) -> None:
-        self._kept: LRUCache[Layout, bytes] = LRUCache(capacity_bytes, getsizeof=len)
-        self._lock = threading.Lock()
-        self._making = threading.Lock()
-
-    def get(self, layout: Layout, *, wait: bool) -> bytes:
-        """`pyramid_header(layout)`. Raises `BlockingIOError` if it must be made and `wait` is false."""
-        header = self._look_up(layout)
-        if header is not None:
-            return header
-        if not wait:
-            raise BlockingIOError(errno.EAGAIN, "a header has to be made")
-        # Only Python works here: made side by side they would take as long.
-        with self._making:
-            header = self._look_up(layout)
-            if header is None:
-                header = pyramid_header(layout)
-                if len(header) <= self._kept.maxsize:
-                    with self._lock:
-                        self._kept[layout] = header
-        return header
-
-    def _look_up(self, layout: Layout) -> bytes | None:
-        with self._lock:
-            return self._kept.get(layout)
-
-
-_headers = _Headers(_HEADERS_BYTES)
 
 
 def _layout(picture: Picture, arrays: Sequence[DecodedArray], name: str) -> Layout:
