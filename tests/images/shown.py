@@ -5,7 +5,6 @@ Owns how a file is found and read in process, and what it means that tifffile an
 
 import io
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -17,7 +16,7 @@ import zarr
 from written_arrays import Layout, chunk_boxes, chunk_file, few_layouts, in_five, layouts, little
 
 from zarrfuse.opening import open_view
-from zarrfuse.stores.base import Kind, Reader, Store
+from zarrfuse.stores.base import Kind, Store
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.base import Folder
 
@@ -30,38 +29,6 @@ def images(store: Store, ttl_s: float = FOREVER, cache_bytes: int | None = None)
     """The root of the view; with a cache of its own of so many bytes."""
     cache = None if cache_bytes is None else ByteCache(cache_bytes)
     return open_view("images", store, ttl_s, root_name="root", cache=cache)
-
-
-def folder_at(root: Folder, path: str) -> Folder:
-    for name in path.split("/") if path else ():
-        root = root.child(name)
-    return root
-
-
-@contextmanager
-def opened(root: Folder, path: str) -> Iterator[Reader]:
-    folder, _, name = path.rpartition("/")
-    reader = folder_at(root, folder).open(name)
-    try:
-        yield reader
-    finally:
-        reader.close()
-
-
-def read(reader: Reader, offset: int, size: int) -> bytes:
-    buffer = bytearray(size)
-    if buffer:
-        reader.readinto(memoryview(buffer), offset)
-    return bytes(buffer)
-
-
-def whole(root: Folder, path: str) -> bytes:
-    """All bytes of a file, which are as many as a listing says."""
-    folder, _, name = path.rpartition("/")
-    with opened(root, path) as reader:
-        data = read(reader, 0, reader.size)
-    assert folder_at(root, folder).lookup(name).size == len(data)
-    return data
 
 
 def rendering(name: str, ending: str) -> str:

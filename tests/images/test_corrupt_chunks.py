@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import tifffile
-from shown import (
-    assert_npy,
-    assert_tiff,
-    images,
-    opened,
-    read,
-    rendering,
-    whole,
-)
+from reading import opened, read, whole
+from shown import assert_npy, assert_tiff, images, rendering
 from written_arrays import (
     Layout,
     little,

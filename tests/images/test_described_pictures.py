@@ -14,7 +14,7 @@ from datasets import array, group
 from fakes import ForwardingStore, MemoryStore
 from imagecodecs import png_decode
 from numcodecs import Zstd
-from shown import folder_at, opened, read, whole
+from reading import folder_at, opened, read, whole
 
 from zarrfuse.files.png import png_size
 from zarrfuse.opening import open_view

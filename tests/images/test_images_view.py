@@ -22,6 +22,8 @@ from datasets import (
     write_keys,
 )
 from fakes import ForwardingStore, MemoryStore
+from reading import folder_at as at
+from reading import whole as content
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
 from zarrfuse.files.segments import Rendered
@@ -46,24 +48,6 @@ TIFF = b"II*\0 and what else is in a TIFF file"
 def view(keys: Mapping[str, bytes] | Store, ttl_s: float = 0, **options: Any) -> Folder:
     store = MemoryStore(keys) if isinstance(keys, Mapping) else keys
     return open_view("images", store, ttl_s, root_name="root", **options)
-
-
-def at(root: Folder, path: str) -> Folder:
-    for name in path.split("/") if path else ():
-        root = root.child(name)
-    return root
-
-
-def content(root: Folder, path: str) -> bytes:
-    folder, _, name = path.rpartition("/")
-    reader = at(root, folder).open(name)
-    try:
-        buffer = bytearray(reader.size)
-        if buffer:
-            reader.readinto(memoryview(buffer), 0)
-        return bytes(buffer)
-    finally:
-        reader.close()
 
 
 def image(root: Folder, path: str) -> Any:

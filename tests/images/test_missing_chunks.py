@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from shown import ALL, assert_npy, assert_tiff, images, rendering, whole
+from reading import whole
+from shown import ALL, assert_npy, assert_tiff, images, rendering
 from written_arrays import Layout, chunk_boxes, chunk_file, unlike_values
 from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
 

@@ -12,7 +12,8 @@ from fakes import MemoryStore
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from numcodecs import get_codec
-from shown import assert_npy, assert_tiff, images, opened, read, whole
+from reading import opened, read, whole
+from shown import assert_npy, assert_tiff, images
 from written_arrays import TIFF_TYPES, chunk_file, stored_grid
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 from zarr.core.buffer import Buffer

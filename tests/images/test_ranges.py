@@ -6,19 +6,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from shown import (
-    ALL,
-    FEW,
-    Written,
-    files_to_read,
-    images,
-    opened,
-    pyramid,
-    read,
-    rendering,
-    slices_of,
-    whole,
-)
+from reading import opened, read, whole
+from shown import ALL, FEW, Written, files_to_read, images, pyramid, rendering, slices_of
 
 from zarrfuse.stores.local import LocalStore
 

@@ -12,19 +12,8 @@ import pytest
 import tifffile
 from datasets import array
 from fakes import MemoryStore
-from shown import (
-    ALL,
-    FOREVER,
-    Written,
-    assert_npy,
-    assert_tiff,
-    folder_at,
-    images,
-    paths,
-    pyramid,
-    rendering,
-    whole,
-)
+from reading import folder_at, whole
+from shown import ALL, FOREVER, Written, assert_npy, assert_tiff, images, paths, pyramid, rendering
 from written_arrays import (
     OTHER_TYPES,
     TIFF_TYPES,

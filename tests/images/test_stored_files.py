@@ -9,7 +9,8 @@ import pytest
 import tifffile
 from datasets import array, concat_parts, group, suffix_keys, v2_array, write_keys
 from fakes import MemoryStore
-from shown import folder_at, images, opened, read, slices_of, whole
+from reading import folder_at, opened, read, whole
+from shown import images, slices_of
 
 from zarrfuse.errors import Corrupt, NotFound
 from zarrfuse.opening import open_view

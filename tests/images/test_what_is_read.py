@@ -13,7 +13,8 @@ import tifffile
 import zarr
 from datasets import array, group, write_keys
 from fakes import ForwardingStore
-from shown import folder_at, images, opened, pyramid, read, whole
+from reading import folder_at, opened, read, whole
+from shown import images, pyramid
 from test_ranges import in_threads
 from zarr.codecs import ZstdCodec
 

@@ -26,6 +26,8 @@ from datasets import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from reading import folder_at as at
+from reading import whole as content
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported, errno_of
 from zarrfuse.stores.base import Kind, Reader, Store
@@ -78,26 +80,11 @@ def viewer(root: Path, make: Callable[[Path], Store]) -> Iterator[Viewer]:
         store.close()
 
 
-def at(root: Folder, path: str) -> Folder:
-    for name in path.split("/") if path else ():
-        root = root.child(name)
-    return root
-
-
 def fetch(reader: Reader, offset: int, size: int, *, wait: bool = True) -> bytes:
     buffer = bytearray(max(min(size, reader.size - offset), 0))
     if buffer:
         reader.readinto(memoryview(buffer), offset, wait=wait)
     return bytes(buffer)
-
-
-def content(root: Folder, path: str) -> bytes:
-    folder, _, name = path.rpartition("/")
-    reader = at(root, folder).open(name)
-    try:
-        return fetch(reader, 0, reader.size)
-    finally:
-        reader.close()
 
 
 def names(root: Folder, path: str = "") -> set[str]:

@@ -8,10 +8,10 @@ import pytest
 from datasets import array, group, suffix_keys
 from fakes import ForwardingStore, MemoryStore
 from mounting import Daemon
+from reading import folder_at
 
 from zarrfuse.config import VIEWS
 from zarrfuse.opening import open_view
-from zarrfuse.views.base import Folder
 from zarrfuse.views.nodes import DOCUMENTS
 from zarrfuse.views.walk import walk
 
@@ -55,13 +55,6 @@ def files() -> dict[str, bytes]:
 @pytest.fixture
 def store(files: dict[str, bytes]) -> WatchedStore:
     return WatchedStore(files)
-
-
-def folder_at(root: Folder, path: str) -> Folder:
-    """A folder of a view, reached as a mount reaches it: by one child after the other."""
-    for name in path.split("/"):
-        root = root.child(name)
-    return root
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -23,6 +23,8 @@ from datasets import (
 from fakes import MTIME_NS, FailingStore, ForwardingStore, MemoryStore
 from hypothesis import example, given
 from hypothesis import strategies as st
+from reading import folder_at as at
+from reading import whole as content
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
 from zarrfuse.opening import open_view
@@ -43,24 +45,6 @@ FOREVER = float("inf")
 def view(keys: Mapping[str, bytes], ttl_s: float = 0) -> Folder:
     """The root of the view of a store of these keys."""
     return open_view("plain", MemoryStore(keys), ttl_s)
-
-
-def at(root: Folder, path: str) -> Folder:
-    for name in path.split("/") if path else ():
-        root = root.child(name)
-    return root
-
-
-def content(root: Folder, path: str) -> bytes:
-    folder, _, name = path.rpartition("/")
-    reader = at(root, folder).open(name)
-    try:
-        buffer = bytearray(reader.size)
-        if buffer:
-            reader.readinto(memoryview(buffer), 0)
-        return bytes(buffer)
-    finally:
-        reader.close()
 
 
 def tree(folder: Folder) -> dict[str, bytes | None]:

@@ -17,10 +17,10 @@ from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode, GroupNode
 from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.base import Facts, Folder, join
+from zarrfuse.views.base import Facts, join
 from zarrfuse.views.chunks import ChunksFolder
 from zarrfuse.views.nodes import Loaded
-from zarrfuse.views.places import InChunks, Placed, Stored
+from zarrfuse.views.places import InChunks, Placed, PlacedFolder, Stored
 from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
 
 _Stored: TypeAlias = Stored[ImagesNode]
@@ -40,14 +40,10 @@ def images_root(images: Images) -> "ImagesFolder":
     return ImagesFolder(Placed(images.chunks, shown), "")
 
 
-class ImagesFolder(Folder):
-    """A folder of the view. Which kind of folder it is may change with the metadata above it."""
+class ImagesFolder(PlacedFolder[ImagesNode]):
+    """A folder of the view."""
 
-    __slots__ = ("_placed", "path")
-
-    def __init__(self, placed: Placed[ImagesNode], path: str) -> None:
-        self._placed = placed
-        self.path = path
+    __slots__ = ()
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
@@ -100,10 +96,6 @@ class ImagesFolder(Folder):
         top = _top(place.node, wait) if name in (TOP, TOP + ENDING) else None
         return top if top is not None and top.name == name else None
 
-    def child(self, name: str) -> "ImagesFolder":
-        """See `views.base.Folder`."""
-        return ImagesFolder(self._placed.below(name), join(self.path, name))
-
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`. `NotSupported` also for what nobody can decode."""
         place = self._placed.now(wait=wait)
@@ -122,13 +114,6 @@ class ImagesFolder(Folder):
         if entry.kind is Kind.FOLDER:
             raise NotFound(f"{name} in {self.path} is a folder")
         return place.folder.open(name, wait=wait)
-
-    def readlink(self, name: str) -> str:
-        """See `views.base.Folder`."""
-        place = self._placed.now()
-        if isinstance(place, InChunks):
-            return place.chunks.readlink(place.prefix, name)
-        return place.readlink(name)
 
     # -- facts -------------------------------------------------------------------------------
 

@@ -7,11 +7,11 @@ Owns the way from the root to that place, which may change with the metadata abo
 import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from zarrfuse.errors import NotFound
 from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.views.base import join
+from zarrfuse.views.base import Folder, join
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
@@ -165,3 +165,24 @@ def _in_chunks(node: N, chunks: PlainChunks, coords: Coords) -> InChunks[N]:
     if chunks.is_complete(coords):
         raise NotFound(f"a chunk of {node.loaded.path or 'the root array'} is no folder")
     return InChunks(node, chunks, coords)
+
+
+class PlacedFolder(Folder, Generic[N]):
+    """A folder of such a view. Which kind of folder it is may change with the metadata above it."""
+
+    __slots__ = ("_placed", "path")
+
+    def __init__(self, placed: Placed[N], path: str) -> None:
+        self._placed = placed
+        self.path = path
+
+    def child(self, name: str) -> Self:
+        """See `views.base.Folder`."""
+        return type(self)(self._placed.below(name), join(self.path, name))
+
+    def readlink(self, name: str) -> str:
+        """See `views.base.Folder`."""
+        place = self._placed.now()
+        if isinstance(place, InChunks):
+            return place.chunks.readlink(place.prefix, name)
+        return place.readlink(name)

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 from zarrfuse.errors import NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.base import Facts, Folder, join
+from zarrfuse.views.base import Facts, join
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
 from zarrfuse.views.nodes import Loaded
-from zarrfuse.views.places import InChunks, Placed, Stored
+from zarrfuse.views.places import InChunks, Placed, PlacedFolder, Stored
 from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
 from zarrfuse.views.plain_nodes import DOCUMENT, PlainNode
 
@@ -41,14 +41,10 @@ class PlainView:
         return PlainNode(self.chunks, folder, loaded)
 
 
-class PlainFolder(Folder):
-    """A folder of the view. Which kind of folder it is may change with the metadata above it."""
+class PlainFolder(PlacedFolder[PlainNode]):
+    """A folder of the view."""
 
-    __slots__ = ("_placed", "path")
-
-    def __init__(self, placed: Placed[PlainNode], path: str) -> None:
-        self._placed = placed
-        self.path = path
+    __slots__ = ()
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
@@ -72,10 +68,6 @@ class PlainFolder(Folder):
                 return place.chunks.top(wait=wait)
         return place.lookup(name, wait=wait)
 
-    def child(self, name: str) -> "PlainFolder":
-        """See `views.base.Folder`."""
-        return PlainFolder(self._placed.below(name), join(self.path, name))
-
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`."""
         place = self._place_of(name, wait)
@@ -95,13 +87,6 @@ class PlainFolder(Folder):
         if place.is_taken(name, Kind.FILE):
             raise NotFound(f"{name} in {self.path} holds chunks, shown under {TOP}")
         return place.folder.open(name, wait=wait)
-
-    def readlink(self, name: str) -> str:
-        """See `views.base.Folder`."""
-        place = self._placed.now()
-        if isinstance(place, InChunks):
-            return place.chunks.readlink(place.prefix, name)
-        return place.readlink(name)
 
     def facts(self, name: str | None) -> Facts:
         """See `views.base.Folder`.
