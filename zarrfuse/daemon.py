@@ -27,7 +27,6 @@ from zarrfuse.images.imports import import_libraries
 from zarrfuse.images.memory import settle as settle_memory
 from zarrfuse.opening import DECODING, default_cache_bytes, open_view, root_name
 from zarrfuse.stores.base import Entry, Kind, Store
-from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.opening import open_store
 from zarrfuse.views.base import Folder
 
@@ -108,6 +107,8 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
         ttl_s = PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
     cache = None
     if config.view in DECODING:
+        from zarrfuse.stores.cache import ByteCache  # noqa: PLC0415  # other views do without
+
         asked = config.cache_bytes
         cache = ByteCache(default_cache_bytes() if asked is None else asked)
     root = open_view(

@@ -4,14 +4,17 @@ import os
 from collections.abc import Collection
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zarrfuse.config import FORMATS
 from zarrfuse.stores.base import Store
-from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.opening import ZIP_ENDINGS
 from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks import ChunksView
 from zarrfuse.views.raw import RawFolder
+
+if TYPE_CHECKING:
+    from zarrfuse.stores.cache import ByteCache
 
 DECODING = frozenset({"images", "all"})
 """The views that decode chunks, and so have use for a cache of them."""
@@ -26,7 +29,7 @@ def open_view(
     *,
     root_name: str = "",
     formats: Collection[str] = FORMATS,
-    cache: ByteCache | None = None,
+    cache: "ByteCache | None" = None,
 ) -> Folder:
     """The root of the view called `view`, one of `config.VIEWS`.
 
@@ -47,6 +50,7 @@ def open_view(
         return plain
     from zarrfuse.images.folder import images_root  # noqa: PLC0415
     from zarrfuse.images.nodes import Images  # noqa: PLC0415
+    from zarrfuse.stores.cache import ByteCache  # noqa: PLC0415
 
     images = images_root(
         Images(

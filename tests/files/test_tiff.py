@@ -1,7 +1,6 @@
 """tifffile and libtiff read what stands around the pixels, and the pixels between."""
 
 import io
-import shutil
 import subprocess
 import sys
 import warnings
@@ -598,7 +597,6 @@ def test_axes_beyond_two_milliards_have_no_tiff() -> None:
 # -- other readers
 
 
-@pytest.mark.skipif(not shutil.which("tiffinfo"), reason="tiffinfo is not there")
 @pytest.mark.parametrize(
     ("letters", "shape", "dtype"),
     [
@@ -631,7 +629,6 @@ def test_libtiff_reads_every_page(
             assert b"".join(page.asarray().tobytes() for page in copied.pages) == array.tobytes()
 
 
-@pytest.mark.skipif(not shutil.which("tiffinfo"), reason="tiffinfo is not there")
 def test_libtiff_warns_of_two_descriptions_and_reads_every_page(tmp_path: Path) -> None:
     array, content = made((2, 3, 4, 5, 6), "uint16", picture("TCZYX"))
     file, copy = tmp_path / "a.tiff", tmp_path / "copy.tiff"
