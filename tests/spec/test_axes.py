@@ -3,13 +3,14 @@
 import json
 from typing import Any
 
+import array_nodes
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zarrfuse.spec.axes import OF_FIVE_DIMENSIONS, Axis, Description, axes_of, unit_of
 from zarrfuse.spec.dimensions import may_be_rgb, names_of
-from zarrfuse.spec.node import ArrayNode, parse_v3
+from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v2 import parse_v2_array
 
 NGFF = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
@@ -249,20 +250,7 @@ def test_a_unit_must_go_with_the_kind_of_axis(kind: str, written: str, unit: str
 
 
 def array(**members: Any) -> ArrayNode:
-    shape = members.get("shape", [9, 9, 9])
-    document = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": shape,
-        "data_type": "uint16",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1] * len(shape)}},
-        "chunk_key_encoding": "default",
-        "fill_value": 0,
-        "codecs": ["bytes"],
-    }
-    node = parse_v3(json.dumps(document | members).encode())
-    assert isinstance(node, ArrayNode)
-    return node
+    return array_nodes.array(*members.pop("shape", (9, 9, 9)), **members)
 
 
 def v2_array(attributes: bytes | None = None, dtype: Any = "<u2") -> ArrayNode:

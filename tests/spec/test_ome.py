@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from array_nodes import array
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -232,22 +233,6 @@ def v3_group(attributes: Any, **members: Any) -> GroupNode:
 
 def v2_group(attributes: Any) -> GroupNode:
     return parse_v2_group(b'{"zarr_format": 2}', json.dumps(attributes).encode())
-
-
-def array(*shape: int, **members: Any) -> ArrayNode:
-    document = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": shape,
-        "data_type": "uint16",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1] * len(shape)}},
-        "chunk_key_encoding": "default",
-        "fill_value": 0,
-        "codecs": ["bytes"],
-    }
-    node = parse_v3(json.dumps(document | members).encode())
-    assert isinstance(node, ArrayNode)
-    return node
 
 
 def v2_array(attributes: Any, *shape: int) -> ArrayNode:
