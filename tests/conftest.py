@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 from mounting import COMMAND, Daemon, clear, drop_caches, wait_for, zarrfuse
+from object_server import bucket, object_server
 
 from zarrfuse import mounts
 from zarrfuse.dataset import write_demo
 
-__all__ = ["clear", "drop_caches", "wait_for", "zarrfuse"]
+__all__ = ["bucket", "clear", "drop_caches", "object_server", "wait_for", "zarrfuse"]
 
 Mounter = Callable[..., Path]
 FUSE_CONNECTIONS = "/sys/fs/fuse/connections"

@@ -23,6 +23,24 @@ class NotFound(ZarrfuseError):
     errno = errno.ENOENT
 
 
+class Exists(ZarrfuseError):
+    """There is something under a name that was to be new."""
+
+    errno = errno.EEXIST
+
+
+class IsAFolder(ZarrfuseError):
+    """A folder was used as a file."""
+
+    errno = errno.EISDIR
+
+
+class NotEmpty(ZarrfuseError):
+    """A folder that holds something cannot be deleted or replaced."""
+
+    errno = errno.ENOTEMPTY
+
+
 class NotAFolder(ZarrfuseError):
     """A key was used as a folder."""
 
@@ -50,6 +68,24 @@ class MetadataError(NotSupported):
 
 class PartsDoNotFit(ZarrfuseError):
     """Bytes given for a chunk do not fit the sizes of its parts."""
+
+    errno = errno.EINVAL
+
+
+class Invalid(ZarrfuseError):
+    """A change that makes no sense: a folder moved into itself."""
+
+    errno = errno.EINVAL
+
+
+class Elsewhere(ZarrfuseError):
+    """Something would be renamed to another file system; programs then copy it."""
+
+    errno = errno.EXDEV
+
+
+class Contradiction(ZarrfuseError):
+    """A metadata document that is written contradicts what stays of the stored one."""
 
     errno = errno.EINVAL
 
@@ -101,15 +137,20 @@ class SourceError(MountError):
 _PASSED_ON = frozenset(
     {
         errno.EACCES,
+        errno.EBUSY,
+        errno.EDQUOT,
+        errno.EFBIG,
         errno.EIO,
         errno.ELOOP,
         errno.EMFILE,
+        errno.EMLINK,
         errno.ENAMETOOLONG,
         errno.ENFILE,
         errno.ENOENT,
         errno.ENOMEM,
         errno.ENOSPC,
         errno.ENOTDIR,
+        errno.EROFS,
         errno.ESTALE,
         errno.ETIMEDOUT,
     }

@@ -17,6 +17,10 @@ from typing import Protocol
 
 import msgspec
 
+OWN_NAME = ".zarrfuse"
+"""The folder at the root of a store in which zarrfuse keeps what it has yet to store. No listing of
+the root shows it."""
+
 
 class Kind(IntEnum):
     """What a name stands for; the values are the file type bits of `st_mode`."""
@@ -43,8 +47,13 @@ class Entry(msgspec.Struct, gc=False):
 class Reader(Protocol):
     """An open key. `size` (bytes) and `mtime_ns` are those of the moment it was opened."""
 
-    size: int
-    mtime_ns: int
+    @property
+    def size(self) -> int:
+        """Bytes in it."""
+
+    @property
+    def mtime_ns(self) -> int:
+        """When it was last changed, in nanoseconds since 1970."""
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """Fill all of `buffer` with the bytes from `offset` on.
@@ -89,6 +98,105 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of everything; open readers may fail afterwards."""
+
+
+class File(Reader, Protocol):
+    """A stored file that is open in place: what is written is there for all who have it open.
+
+    `size` (bytes) and `mtime_ns` are those of now, not of the moment it was opened; `is_live` is true.
+    """
+
+    is_live: bool
+
+    def write(self, data: bytes | memoryview, offset: int) -> None:
+        """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
+
+    def truncate(self, size: int) -> None:
+        """Make it `size` bytes long."""
+
+    def set_mtime(self, mtime_ns: int) -> None:
+        """Set the time of its last change."""
+
+    def sync(self) -> None:
+        """Wait until what was written will outlive the machine."""
+
+
+class WritableStore(Store, Protocol):
+    """A store that can be written. Implementations: `local_writing.WritableLocalStore`,
+    `object.ObjectStore`.
+
+    Names are changed at once or not at all, also when a process dies in between: after each of these
+    calls there is what was before or what was asked for.
+    """
+
+    in_place: bool
+    """Whether bytes of a stored file can be changed. Where not, `edit` raises `NotSupported`, and
+    files are stored whole, by `put`."""
+
+    def edit(
+        self,
+        key: str,
+        *,
+        write: bool = True,
+        create: bool = False,
+        exclusive: bool = False,
+        wait: bool = True,
+    ) -> File:
+        """Open a stored file in place; `write=False` to read only, as it is now and will be.
+
+        `create`: make an empty one if there is none; `exclusive`: raise `Exists` if there is one.
+        Raises `NotFound` (the file, or the folder it would lie in), `IsAFolder`, `Denied`.
+        """
+
+    def put(
+        self,
+        key: str,
+        source: int,
+        start: int,
+        stop: int,
+        *,
+        sync: bool = True,
+        new: bool = False,
+        mtime_ns: int | None = None,
+    ) -> None:
+        """Store bytes [start, stop) of the open file `source` (a descriptor) under `key`.
+
+        A key of before is replaced, its readers keep what they opened; with `new`, raises `Exists`
+        instead. `sync`: the bytes will outlive the machine (the name, after `sync_folder`).
+        `mtime_ns`: with which time, see `set_mtime`; now unless given. Raises `NotFound` if there is
+        no folder for it, in a store that has folders of its own.
+        """
+
+    def remove(self, key: str) -> None:
+        """Delete a file. Raises `NotFound`, `IsAFolder`."""
+
+    def rename(self, key: str, new_key: str, *, replace: bool = True) -> None:
+        """Give a file or folder another name. Of files, what was there is replaced at once.
+
+        Raises `Exists` if `replace` is false and there is something, `NotFound`, `NotEmpty` for a
+        folder that would replace one with something in it, `IsAFolder`, `NotAFolder`. A store
+        without folders of its own raises `NotSupported` for folders.
+        """
+
+    def link(self, key: str, new_key: str) -> None:
+        """Store the file `key` under a second name. Raises `Exists`, `NotFound`."""
+
+    def make_folder(self, key: str) -> None:
+        """Make an empty folder. Raises `Exists`, `NotFound` if there is none to make it in."""
+
+    def remove_folder(self, key: str) -> None:
+        """Delete an empty folder. Raises `NotEmpty`, `NotFound`, `NotAFolder`."""
+
+    def set_mtime(self, key: str, mtime_ns: int) -> None:
+        """Set the time of the last change of a file or folder; what has no such time ignores it."""
+
+    def sync_folder(self, key: str) -> None:
+        """Wait until the names in a folder will outlive the machine."""
+
+
+def is_live(reader: Reader) -> bool:
+    """Whether a reader is that of a file which changes in place, rather than of one moment."""
+    return getattr(reader, "is_live", False)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
 
 from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceError, ZarrfuseError
-from zarrfuse.stores.base import Entry, Kind, Store
+from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Store
 from zarrfuse.stores.beneath import open_beneath
 from zarrfuse.stores.descriptor import is_remote, read_full
 
@@ -37,6 +37,10 @@ class LocalReader:
         self._key = key
         self.size = size
         self.mtime_ns = mtime_ns
+
+    def fileno(self) -> int:
+        """The descriptor, for who copies from it; it stays this reader's to close."""
+        return self._fd
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `base.Reader`. Without waiting, only the page cache is read."""
@@ -75,9 +79,12 @@ class LocalStore(Store):
         """See `base.Store`. One `scandir`, one `lstat` a name."""
         fd = self._open(folder, _LIST)
         file, subfolder = Kind.FILE, Kind.FOLDER
+        hidden = "" if folder else OWN_NAME
         try:
             with os.scandir(fd) as names:
                 for found in names:
+                    if found.name == hidden:
+                        continue
                     try:
                         status = found.stat(follow_symlinks=False)
                     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Chooses the store for a source. Used by `daemon` and `info`."""
+"""Chooses the store for a source. Used by `daemon`, `info`, `check` and `plain_store`."""
 
 import os
 import re
@@ -6,23 +6,54 @@ import re
 from zarrfuse.errors import SourceError
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.object_url import SCHEMES, scheme_of
 
 ZIP_ENDINGS = (".zip", ".ozx")
 # As typed, or as a path of this machine, which makes one slash of two.
 _REMOTE = re.compile(r"(?:(?<=/)|^)(?:[a-z][a-z0-9+]*:/|[^/@]+@[^/:]+:).*")
+_HTTP = ("http", "https")
 
 
-def open_store(source: str, *, follow_symlinks: bool = False) -> Store:
-    """The store for a path: a folder, or a zip file. Raises `SourceError`."""
-    if os.path.isdir(source):
+def is_url(source: str) -> bool:
+    """Whether a source is a URL, which is no path and must not be made an absolute one."""
+    return scheme_of(source) is not None
+
+
+def open_store(source: str, *, follow_symlinks: bool = False, writable: bool = False) -> Store:
+    """The store for a path or URL: a folder, a zip file, or the keys below `s3://bucket/prefix`.
+
+    With `writable`, a `base.WritableStore`. Raises `SourceError`. A store of a URL must be opened in the
+    process that uses it: it does not survive a fork.
+    """
+    scheme = scheme_of(source)
+    if scheme in SCHEMES:
+        from zarrfuse.stores.object import ObjectStore  # noqa: PLC0415  # 30 MB, 40 ms
+
+        return ObjectStore(source, writable=writable)
+    if scheme in _HTTP and writable:
+        raise SourceError(
+            f"the source {source} is an http source, which can't be written: mount it without"
+            " --read-write"
+        )
+    if scheme is None and os.path.isdir(source):
+        if writable:
+            from zarrfuse.stores.local_writing import WritableLocalStore  # noqa: PLC0415  # few do
+
+            return WritableLocalStore(source, follow_symlinks=follow_symlinks)
         return LocalStore(source, follow_symlinks=follow_symlinks)
-    if not os.path.exists(source):
+    if scheme is not None or not os.path.exists(source):
         if remote := _REMOTE.search(source):
             raise SourceError(
-                f"the source {remote[0]} is not on this machine: zarrfuse mounts folders and zip files"
+                f"the source {remote[0]} is not on this machine: zarrfuse mounts folders, zip files,"
+                f" and {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
             )
         raise SourceError(f"the source {source} does not exist")
     if source.endswith(ZIP_ENDINGS):
+        if writable:
+            raise SourceError(
+                f"the source {source} is a zip file, which can't be written: mount it without"
+                " --read-write"
+            )
         from zarrfuse.stores.zip import ZipStore  # noqa: PLC0415  # zipfile takes 20 ms
 
         return ZipStore(source)

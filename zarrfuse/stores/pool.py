@@ -1,7 +1,7 @@
 """Threads, and memory for what they make, where a store may never answer.
 
 Owns the bounds: so many threads, so many bytes under way. Used where many reads of a store are made
-at once: by `plain_store` and by what decodes chunks. It knows no stores.
+at once: by `keys_store` and by what decodes chunks. It knows no stores.
 """
 
 import threading

@@ -1,0 +1,444 @@
+"""A folder of the local file system as a store that can be written.
+
+Owns every system call that changes names or stores bytes below the folder. Used by `opening`, for mounts
+and stores that may write; it knows neither chunks nor journals (`writing`). It never leaves its folder:
+the folder of a name is opened as for reading (`local`, `beneath`), and the name itself is changed by a
+call relative to that descriptor, which follows no symlink. A symlink is renamed and deleted as itself,
+and replaced by what is stored under its name; only what is edited in place is where it leads.
+
+What is one step, so that whoever looks, or a process that dies, finds it before or after and never between:
+
+* `put`: the bytes are written to a file in `.zarrfuse/`, then renamed onto the key (with `new`: linked to
+  it). A process that dies may leave a `put-*` there. A key in a folder of `.zarrfuse/` belongs to one
+  process, so it is written as it is; it is deleted again if that fails.
+* `rename`, with and without `replace`, `link`, `remove`, `make_folder`, `remove_folder`, and the making of
+  a file by `edit`: one system call each. Only where the file system has no `renameat2(2)`, a rename that
+  must not replace is a link and an unlink: a process that dies may leave both names.
+* A file that is renamed out of `.zarrfuse/` into a folder on another file system is copied next to its new
+  name, renamed there, and deleted; a process that dies may leave the copy (`*.partial`) or the source.
+
+Writing through `edit` is not: it is what it is on a disk.
+"""
+
+import ctypes
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from stat import S_IMODE, S_ISDIR, S_ISREG
+
+from zarrfuse.errors import (
+    Denied,
+    Elsewhere,
+    Exists,
+    Invalid,
+    IsAFolder,
+    NotAFolder,
+    NotEmpty,
+    NotFound,
+    NotSupported,
+    SourceError,
+    Stale,
+    ZarrfuseError,
+)
+from zarrfuse.stores.base import OWN_NAME, WritableStore
+from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local_file import LocalFile
+
+_FOLDER = os.O_PATH | os.O_DIRECTORY
+_LIST = os.O_RDONLY | os.O_DIRECTORY
+_ANY = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO that took a file's place must not hang
+_NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_RACES_TOLERATED = 100
+_COPIED_AT_ONCE = 1 << 20
+_RENAME_NOREPLACE = 1
+# Errors of copy_file_range(2) that say that it cannot, not that the disk could not.
+_CANNOT_COPY = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
+)
+_CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
+
+_renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+if _renameat2 is not None:  # not in every C library
+    _renameat2.argtypes = [
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_int,
+        ctypes.c_char_p,
+        ctypes.c_uint,
+    ]
+
+
+class WritableLocalStore(LocalStore, WritableStore):
+    """The files below one folder, to be read and written. Implements `base.WritableStore`.
+
+    Raises `SourceError` when `root` is no folder, cannot be read, or lies on a file system that is
+    mounted read-only. New files and folders get the modes that the umask leaves; a file that is
+    replaced hands its mode on.
+    """
+
+    in_place = True
+
+    def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
+        super().__init__(root, follow_symlinks=follow_symlinks)
+        if os.fstatvfs(self._root_fd).f_flag & os.ST_RDONLY:
+            self.close()
+            raise SourceError(f"{root} lies on a file system that is mounted read-only")
+
+    # -- files -------------------------------------------------------------------------------
+
+    def edit(
+        self,
+        key: str,
+        *,
+        write: bool = True,
+        create: bool = False,
+        exclusive: bool = False,
+        wait: bool = True,
+    ) -> LocalFile:
+        """See `base.WritableStore`."""
+        if not key:
+            raise IsAFolder("the root is a folder")
+        flags = (os.O_RDWR if write else os.O_RDONLY) | _ANY
+        for _ in range(_RACES_TOLERATED):  # made and deleted by others in between
+            if not (create and exclusive):
+                try:
+                    return self._file(self._open(key, flags, wait=wait), key)
+                except NotFound:
+                    if not create:
+                        raise
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "making a file takes its time")
+            with self._at(key) as (folder, name), _ours(key):
+                try:
+                    return LocalFile(os.open(name, flags | _NEW, 0o666, dir_fd=folder), key)
+                except FileExistsError:
+                    if exclusive:
+                        raise
+        raise Exists(f"{key} is there and is no file: a symlink to nothing, a FIFO, a device")
+
+    def put(
+        self,
+        key: str,
+        source: int,
+        start: int,
+        stop: int,
+        *,
+        sync: bool = True,
+        new: bool = False,
+        mtime_ns: int | None = None,
+    ) -> None:
+        """See `base.WritableStore`."""
+        if not key:
+            raise IsAFolder("the root is a folder")
+        with self._at(key) as (folder, name), _ours(key):
+            if key.startswith(f"{OWN_NAME}/") and key.count("/") > 1:
+                try:
+                    fd = _create(folder, name)
+                    _write_new(fd, folder, name, source, start, stop, sync=sync, mtime_ns=mtime_ns)
+                    return
+                except FileExistsError:
+                    if new:
+                        raise
+            # Renaming onto a folder would tell, but only when all is copied.
+            mode = _mode_of(folder, name)
+            if mode is not None and new:
+                raise Exists(f"{key} is there")
+            if mode is not None and S_ISDIR(mode):
+                raise IsAFolder(f"{key} is a folder")
+            with self._temporary(folder) as (at, temporary, fd):
+                _write_new(
+                    fd, at, temporary, source, start, stop, sync=sync, mode=mode, mtime_ns=mtime_ns
+                )
+                try:
+                    if new:
+                        _rename_new(at, temporary, folder, name)
+                    else:
+                        os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=folder)
+                except BaseException:
+                    _discard(at, temporary)
+                    raise
+
+    def remove(self, key: str) -> None:
+        """See `base.WritableStore`."""
+        if not key:
+            raise IsAFolder("the root is a folder")
+        with self._at(key) as (folder, name), _ours(key):
+            os.unlink(name, dir_fd=folder)
+
+    def rename(self, key: str, new_key: str, *, replace: bool = True) -> None:
+        """See `base.WritableStore`. Raises `Invalid` for a folder that would be moved into itself."""
+        with (
+            self._at(key) as (folder, name),
+            self._at(new_key) as (new_folder, new_name),
+            _ours(f"{key} to {new_key}"),
+        ):
+            is_own = key.startswith(f"{OWN_NAME}/")
+            if is_own and replace:
+                _hand_mode_on(folder, name, new_folder, new_name)
+            try:
+                if replace:
+                    os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
+                else:
+                    _rename_new(folder, name, new_folder, new_name)
+            except OSError as error:
+                if error.errno == errno.ENOTEMPTY or (replace and error.errno == errno.EEXIST):
+                    raise NotEmpty(f"the folder {new_key} is not empty") from None
+                if error.errno != errno.EXDEV or not is_own:
+                    raise
+                self._move_over(key, new_key, new=not replace)
+
+    def link(self, key: str, new_key: str) -> None:
+        """See `base.WritableStore`. Raises `NotSupported` where files cannot have two names."""
+        with (
+            self._at(key) as (folder, name),
+            self._at(new_key) as (new_folder, new_name),
+            _ours(f"{key} to {new_key}"),
+        ):
+            _link(folder, name, new_folder, new_name)
+
+    # -- folders -----------------------------------------------------------------------------
+
+    def make_folder(self, key: str) -> None:
+        """See `base.WritableStore`."""
+        if not key:
+            raise Exists("the root is there")
+        with self._at(key) as (folder, name), _ours(key):
+            os.mkdir(name, 0o777, dir_fd=folder)
+
+    def remove_folder(self, key: str) -> None:
+        """See `base.WritableStore`."""
+        with self._at(key) as (folder, name), _ours(key):
+            try:
+                os.rmdir(name, dir_fd=folder)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise NotEmpty(f"the folder {key} is not empty") from None
+                raise
+
+    def sync_folder(self, key: str) -> None:
+        """See `base.WritableStore`. Nothing happens on file systems that cannot do that."""
+        fd = self._open(key, _LIST)
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            if error.errno not in _CANNOT_SYNC_FOLDERS:
+                raise
+        finally:
+            os.close(fd)
+
+    # -- both --------------------------------------------------------------------------------
+
+    def set_mtime(self, key: str, mtime_ns: int) -> None:
+        """See `base.WritableStore`. The time of the last access stays."""
+        fd = self._open(key, os.O_PATH)
+        try:
+            with _ours(key):  # by /proc: an O_PATH descriptor itself cannot be used
+                os.utime(f"/proc/self/fd/{fd}", ns=(os.fstat(fd).st_atime_ns, mtime_ns))
+        finally:
+            os.close(fd)
+
+    # -- how -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _at(self, key: str) -> Iterator[tuple[int, str]]:
+        """The folder of a key, as a descriptor, and the name in it. Raises as `base.Store.scan`."""
+        above, _, name = key.rpartition("/")
+        if name in ("", ".", ".."):
+            raise Denied(f"{key or 'the root'} is no name that can be changed")
+        if "\0" in name:
+            raise NotFound(f"no key {key!r}")
+        fd = self._open(above, _FOLDER)
+        try:
+            yield fd, name
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _temporary(self, folder: int) -> Iterator[tuple[int, str, int]]:
+        """A new file that can be renamed into a folder: the folder it is in, its name, a descriptor."""
+        name = f"put-{secrets.token_hex(8)}"
+        for _ in range(_RACES_TOLERATED):  # who is done deletes the folder of our own
+            with suppress(Exists):
+                self.make_folder(OWN_NAME)
+            try:
+                own = self._open(OWN_NAME, _FOLDER)
+            except NotFound:
+                continue
+            try:
+                if os.fstat(own).st_dev != os.fstat(folder).st_dev:
+                    name += ".partial"
+                    yield folder, name, _create(folder, name)
+                    return
+                try:
+                    fd = _create(own, name)
+                except FileNotFoundError:
+                    continue
+                yield own, name, fd
+                return
+            finally:
+                os.close(own)
+        raise Denied(f"the folder {OWN_NAME} in {self.root} is deleted again and again")
+
+    def _file(self, fd: int, key: str) -> LocalFile:
+        mode = os.fstat(fd).st_mode
+        if S_ISREG(mode):
+            return LocalFile(fd, key)
+        os.close(fd)
+        raise IsAFolder(f"{key} is a folder") if S_ISDIR(mode) else NotFound(f"{key} is no file")
+
+    def _move_over(self, key: str, new_key: str, *, new: bool) -> None:
+        file = self.edit(key, write=False)
+        try:
+            self.put(new_key, file.fileno(), 0, file.size, new=new)
+            self.set_mtime(new_key, file.mtime_ns)
+        finally:
+            file.close()
+        self.remove(key)
+
+    def _of_ours(self, error: OSError, key: str, flags: int) -> ZarrfuseError | OSError:
+        if isinstance(error, IsADirectoryError):
+            return IsAFolder(f"{key} is a folder")
+        if isinstance(error, PermissionError) and flags & os.O_ACCMODE != os.O_RDONLY:
+            return _denied(key)
+        return super()._of_ours(error, key, flags)
+
+
+def _create(folder: int, name: str) -> int:
+    return os.open(name, os.O_WRONLY | _NEW, 0o666, dir_fd=folder)
+
+
+def _write_new(
+    fd: int,
+    folder: int,
+    name: str,
+    source: int,
+    start: int,
+    stop: int,
+    *,
+    sync: bool,
+    mode: int | None = None,
+    mtime_ns: int | None = None,
+) -> None:
+    """Write bytes [start, stop) of `source` to a new file and close it; delete it if that fails."""
+    try:
+        try:
+            if mode is not None and S_ISREG(mode):
+                os.fchmod(fd, S_IMODE(mode))
+            _copy(source, start, stop, fd, name)
+            if mtime_ns is not None:
+                os.utime(fd, ns=(mtime_ns, mtime_ns))
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+    except BaseException:
+        _discard(folder, name)
+        raise
+
+
+def _copy(source: int, start: int, stop: int, target: int, name: str) -> None:
+    """Copy bytes [start, stop) of one file to the beginning of another, in the kernel if it can."""
+    at = start
+    while at < stop:
+        try:
+            count = os.copy_file_range(source, target, stop - at, at, at - start)
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY:
+                raise
+            count = 0
+        if not count:
+            break
+        at += count
+    while at < stop:
+        data = memoryview(os.pread(source, min(_COPIED_AT_ONCE, stop - at), at))
+        if not data:
+            raise Stale(f"the bytes for {name} end at {at}, they were to end at {stop}")
+        while data:
+            count = os.pwrite(target, data, at - start)
+            if not count:
+                raise OSError(errno.ENOSPC, f"{name} takes no more bytes")
+            data = data[count:]
+            at += count
+
+
+def _discard(folder: int, name: str) -> None:
+    with suppress(OSError):  # there is an error on the way already
+        os.unlink(name, dir_fd=folder)
+
+
+def _link(folder: int, name: str, new_folder: int, new_name: str) -> None:
+    os.link(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder, follow_symlinks=False)
+
+
+def _rename_new(folder: int, name: str, new_folder: int, new_name: str) -> None:
+    """Rename what must not replace anything. Raises `OSError`, EEXIST if there is something."""
+    if _renameat2 is not None:
+        names = os.fsencode(name), os.fsencode(new_name)
+        if not _renameat2(folder, names[0], new_folder, names[1], _RENAME_NOREPLACE):
+            return
+        code = ctypes.get_errno()
+        if code not in (errno.EINVAL, errno.ENOSYS):  # EINVAL: also of a folder into itself
+            raise OSError(code, os.strerror(code), name)
+    mode = _mode_of(folder, name)
+    if mode is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    if S_ISDIR(mode):  # it may replace an empty folder, so one is put there, which must be new
+        os.mkdir(new_name, 0o777, dir_fd=new_folder)
+        try:
+            os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
+        except OSError:
+            with suppress(OSError):
+                os.rmdir(new_name, dir_fd=new_folder)
+            raise
+        return
+    _link(folder, name, new_folder, new_name)
+    os.unlink(name, dir_fd=folder)
+
+
+def _mode_of(folder: int, name: str) -> int | None:
+    """Type and mode of a name, not followed; None where there is nothing."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _hand_mode_on(folder: int, name: str, new_folder: int, new_name: str) -> None:
+    """Give a file of our own the mode of the one that it is about to replace."""
+    old, mode = _mode_of(new_folder, new_name), _mode_of(folder, name)
+    if old is None or mode is None or not (S_ISREG(old) and S_ISREG(mode)):
+        return
+    if S_IMODE(old) != S_IMODE(mode):
+        os.chmod(name, S_IMODE(old), dir_fd=folder)
+
+
+@contextmanager
+def _ours(what: str) -> Iterator[None]:
+    """Raises our exceptions for what the system says of a name. Others pass as they are."""
+    try:
+        yield
+    except FileExistsError:
+        raise Exists(f"{what}: there is something of that name") from None
+    except FileNotFoundError:
+        raise NotFound(f"no key {what}") from None
+    except IsADirectoryError:
+        raise IsAFolder(f"{what}: there is a folder of that name") from None
+    except NotADirectoryError:
+        raise NotAFolder(f"{what}: there is a file of that name") from None
+    except PermissionError:
+        raise _denied(what) from None
+    except OSError as error:
+        match error.errno:
+            case errno.EINVAL:
+                raise Invalid(f"{what}: no such change can be made") from None
+            case errno.EXDEV:
+                raise Elsewhere(f"{what}: on two file systems") from None
+            case errno.EOPNOTSUPP:
+                raise NotSupported(f"{what}: this file system cannot do that") from None
+        raise
+
+
+def _denied(key: str) -> Denied:
+    return Denied(f"{key} may not be written by the user of the mount")

@@ -1,0 +1,47 @@
+"""What a URL names: a bucket of an object store, and the keys below a prefix of it.
+
+Used by `opening` and `object`. It knows no stores. A URL is taken letter by letter, as the tools of object
+stores do: nothing in it is percent-decoded, since `%20` is a fine part of a key.
+"""
+
+import re
+from dataclasses import dataclass
+
+from zarrfuse.errors import SourceError
+
+SCHEMES = ("s3", "gs", "az")
+"""What can be mounted: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage."""
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectUrl:
+    """`scheme://bucket/prefix`, the prefix without slashes around it; `""` for the whole bucket."""
+
+    scheme: str
+    bucket: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}" + (f"/{self.prefix}" if self.prefix else "")
+
+
+def scheme_of(source: str) -> str | None:
+    """The scheme of a URL in small letters; None for what is a path."""
+    found = _URL.fullmatch(source)
+    return found[1].lower() if found else None
+
+
+def parse(source: str) -> ObjectUrl:
+    """The bucket and prefix that a URL of one of `SCHEMES` names. Raises `SourceError`."""
+    found = _URL.fullmatch(source)
+    if found is None or found[1].lower() not in SCHEMES:
+        raise SourceError(f"the source {source} is no URL of an object store")
+    bucket, _, prefix = found[2].partition("/")
+    prefix = prefix.strip("/")
+    if not bucket:
+        raise SourceError(f"the source {source} names no bucket: write {found[1]}://bucket/prefix")
+    if any(name in ("", ".", "..") for name in prefix.split("/")) and prefix:
+        raise SourceError(f"the source {source} has an empty name, . or .. in its prefix")
+    return ObjectUrl(found[1].lower(), bucket, prefix)
