@@ -8,6 +8,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha1
 from typing import Any
 
 import google_crc32c
@@ -1077,6 +1078,31 @@ BYTES = [
     ),
 ]
 
+UNFINISHED = [
+    Case(
+        "a write that was interrupted",
+        {
+            "zarr.json": group(),
+            "a/zarr.json": array(),
+            **CHUNKS,
+            f".zarrfuse/{sha1(b'a/c/0/0').hexdigest()}.journal": json.dumps(
+                {
+                    "zarrfuse_journal": 1,
+                    "key": "a/c/0/0",
+                    "parts": [{"key": "a/c/0/0", "temporary": ".zarrfuse/w-0/0"}],
+                }
+            ).encode(),
+            ".zarrfuse/w-0/0": b"5678",
+        },
+        [("error", "a/c/0/0", "", ("zarrfuse design", "Writing"))],
+    ),
+    Case(
+        "a journal that cannot be understood",
+        {"zarr.json": group(), f".zarrfuse/{'0' * 40}.journal": b"{}"},
+        [("error", f".zarrfuse/{'0' * 40}.journal", "", ("zarrfuse design", "Writing"))],
+    ),
+]
+
 CASES = [
     *DOCUMENTS,
     *EXTENSIONS,
@@ -1086,6 +1112,7 @@ CASES = [
     *CHUNK_FILES,
     *PART_FILES,
     *BYTES,
+    *UNFINISHED,
 ]
 
 OTHER_RULES = [STORE, ("zarrfuse design", "Symlinks")]

@@ -2,9 +2,9 @@
 
 `findings` is the same in a program. `walk` goes through a store and hands each document to
 `documents` (`documents_v2` for Zarr v2) and each folder of an array to `chunks`; `deep` reads the
-chunks that are whole as far as names and sizes tell. `source` opens what is checked, `run` is the
-command, `report` shows what is found. `rules` has the rules that findings cite; `docs/check.md` tells
-of all of them.
+chunks that are whole as far as names and sizes tell, and `unfinished` has the writes that were
+interrupted. `source` opens what is checked, `run` is the command, `report` shows what is found. `rules`
+has the rules that findings cite; `docs/check.md` tells of all of them.
 
 Everything is a generator: what is found is told at once, and kept nowhere.
 """

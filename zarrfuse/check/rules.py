@@ -59,6 +59,7 @@ V2_ATTRIBUTES = Rule(V2, "Attributes")
 CONSOLIDATED_METADATA = Rule(ZARR_PYTHON, "Consolidated metadata")
 LIMITS = Rule(ZARRFUSE, "Limits on hostile metadata")
 SYMLINKS = Rule(ZARRFUSE, "Symlinks")
+WRITING = Rule(ZARRFUSE, "Writing")
 
 _OF_MEMBER = {
     "zarr_format": METADATA,

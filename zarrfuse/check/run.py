@@ -9,16 +9,21 @@ import sys
 from zarrfuse.check.report import Document, Lines, progress_of
 from zarrfuse.check.source import WithoutMounts, open_source, where_to_look
 from zarrfuse.check.survey import Survey
+from zarrfuse.check.unfinished import finish
 from zarrfuse.errors import SourceError, ZarrfuseError, text_of
+from zarrfuse.stores.base import Store
 
 CLEAN, FOUND, NOT_READABLE, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: nothing is wrong, something is, the source cannot be looked at, Ctrl-C."""
 
 
-def run(source: str, *, deep: bool, as_json: bool) -> int:
-    """Check a source and show what is wrong with it; the exit code."""
+def run(source: str, *, deep: bool, as_json: bool, repair: bool = False) -> int:
+    """Check a source and show what is wrong with it; the exit code.
+
+    `repair`: finish writes that were interrupted before anything is looked at.
+    """
     try:
-        store = open_source(source)
+        store = _repaired(source) if repair else open_source(source)
     except (ZarrfuseError, OSError) as error:
         return _not_readable(error)
     if isinstance(store, WithoutMounts):
@@ -51,6 +56,20 @@ def run(source: str, *, deep: bool, as_json: bool) -> int:
         nothing = f"there is no Zarr array or group in {source}{where_to_look(source)}"
         return _not_readable(SourceError(nothing))
     return FOUND if report.counts.errors or report.counts.warnings else CLEAN
+
+
+def _repaired(source: str) -> Store:
+    """The store to check, after what was interrupted in it was finished."""
+    store = open_source(source)  # first, since it refuses what must not be looked at
+    try:
+        finished = finish(source)
+    except BaseException:
+        store.close()
+        raise
+    if finished:
+        writes = "a write that was" if finished == 1 else f"{finished:,} writes that were"
+        print(f"zarrfuse: finished {writes} interrupted", file=sys.stderr)
+    return store
 
 
 def _not_readable(error: Exception) -> int:

@@ -1,16 +1,19 @@
 """One check of one store: what is found, and how far it has come.
 
-Owns the order of things: all names, sizes and documents first, then the bytes of the chunks that are
-whole so far. Going through the store a second time for those costs a listing of each folder again and
-saves keeping a list of them. Used by `run` and by who calls `check.findings`.
+Owns the order of things: first the writes that were interrupted, which are looked at as if they had been
+finished (but in a zip, where nobody will); then all names, sizes and documents; then the bytes of the
+chunks that are whole so far. Going through the store a second time for those costs a listing of each
+folder again and saves keeping a list of them. Used by `run` and by who calls `check.findings`.
 """
 
 from collections.abc import Iterator
 from functools import partial
 
 from zarrfuse.check.findings import Finding
+from zarrfuse.check.unfinished import unfinished
 from zarrfuse.check.walk import FoundChunk, FoundNode, Walk
 from zarrfuse.stores.base import Store
+from zarrfuse.writing.forward import rolled_forward
 
 
 class Survey:
@@ -21,7 +24,8 @@ class Survey:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._stored = store
+        self._store = rolled_forward(store)
         self.nodes = 0
         self.chunks = 0
         self.chunk_bytes = 0
@@ -35,6 +39,7 @@ class Survey:
 
     def shallow(self) -> Iterator[Finding]:
         """Everything that is wrong with names, sizes and documents."""
+        yield from unfinished(self._stored)
         for event in Walk(self._store).events():
             if isinstance(event, Finding):
                 yield event

@@ -1,0 +1,265 @@
+"""What goes on at the same time: commits while the store is closed, readers, other processes."""
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from fakes import MemoryReader
+from writing.stores import KeysStore, StepStore, files_of, recovered, store_bytes, write
+
+from zarrfuse.errors import Corrupt, Denied, NotSupported
+from zarrfuse.stores.base import OWN_NAME, Reader
+from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.writing import commits as commits_module
+from zarrfuse.writing import journal as journals
+from zarrfuse.writing.commits import Commits, Target
+from zarrfuse.writing.journal import Journal, Part, key_of, text_of
+from zarrfuse.writing.local_workspace import LocalWorkspace
+from zarrfuse.writing.spool import Spool
+from zarrfuse.writing.spooled import SpooledWriter
+
+OLD = {"c/0": b"old", "c/1": b"old"}
+NEW = {"c/0": b"new", "c/1": b"new"}
+
+
+def test_closing_takes_nothing_from_under_a_commit_of_another_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits_module, "CLOSE_WAITS_S", 0.0)
+    write(tmp_path, OLD)
+    has_begun, may_go_on = threading.Event(), threading.Event()
+
+    def step(call: str, key: str) -> None:
+        if call == "rename" and not has_begun.is_set():  # of the journal
+            has_begun.set()
+            may_go_on.wait()
+
+    commits = Commits(StepStore(WritableLocalStore(str(tmp_path)), step))
+    thread = threading.Thread(target=store_bytes, args=(commits, "c", NEW))
+    thread.start()
+    has_begun.wait()
+    commits.close()
+    may_go_on.set()
+    thread.join()
+    assert {key: (tmp_path / key).read_bytes() for key in NEW} == NEW
+    commits.close()
+    assert recovered(tmp_path) == NEW
+
+
+def test_a_temporary_part_that_is_gone_is_an_error_and_the_old_chunk_stays(tmp_path: Path) -> None:
+    write(tmp_path, OLD)
+    inner = WritableLocalStore(str(tmp_path))
+    renamed: list[str] = []
+
+    def step(call: str, key: str) -> None:
+        if call == "rename":
+            renamed.append(key)
+            if len(renamed) == 3:  # the journal, the first part, the second
+                inner.remove(key)
+
+    commits = Commits(StepStore(inner, step))
+    with pytest.raises(Corrupt):
+        store_bytes(commits, "c", NEW)
+    commits.close()
+    assert recovered(tmp_path) == OLD
+
+
+def test_the_folder_is_deleted_without_keeping_off_who_holds_a_lock(tmp_path: Path) -> None:
+    class Workspace(LocalWorkspace):
+        def _delete_unused(self) -> None:
+            """As a commit would do it that holds a lock which is waited for."""
+            made.append(self.temporary())
+
+    made: list[str] = []
+    workspace = Workspace(str(tmp_path))
+    workspace.close()
+    assert len(made) == 1
+
+
+def test_bytes_are_written_before_the_lock_is_taken(tmp_path: Path) -> None:
+    taken: list[bool] = []
+
+    def step(call: str, key: str) -> None:
+        if call == "put":
+            try:
+                with commits.locks.exclusive("c", wait=False):
+                    taken.append(False)
+            except BlockingIOError:
+                taken.append(True)
+
+    commits = Commits(StepStore(WritableLocalStore(str(tmp_path)), step))
+    store_bytes(commits, "c", NEW)
+    commits.close()
+    assert taken == [False, False, True]  # two parts and the journal
+
+
+# -- what outlives the machine
+
+
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The files that are synced from now on, by inode."""
+    inodes: list[int] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        inodes.append(os.fstat(fd).st_ino)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return inodes
+
+
+def test_a_file_that_was_not_changed_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"c": b"old"})
+    store = WritableLocalStore(str(tmp_path))
+    commits = Commits(store)
+    writer = SpooledWriter(
+        commits, lambda spool, mtime_ns, sync: None, base=lambda: store.open("c")
+    )
+    inodes = synced(monkeypatch)
+    assert not writer.store(sync=True)
+    assert inodes == [(tmp_path / "c").stat().st_ino]
+    writer.close()
+    commits.close()
+
+
+def test_what_is_copied_from_a_spool_elsewhere_is_synced_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    commits = Commits(WritableLocalStore(str(tmp_path / "data")), str(tmp_path))
+    inodes = synced(monkeypatch)
+    store_bytes(commits, "c", {"c": b"new"}, sync=False)
+    assert (tmp_path / "data/c").stat().st_ino in inodes
+    commits.close()
+
+
+# -- the size while a copy takes the place of another
+
+
+def test_the_size_is_never_that_of_what_was_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    class Base(MemoryReader):
+        def close(self) -> None:
+            seen.append(writer.size)
+
+    def storing(spool: Spool, mtime_ns: int | None, sync: bool) -> None:
+        commits.store_spool("c", [Target("c", 0, spool.size)], spool)
+
+    commits = Commits(WritableLocalStore(str(tmp_path)))
+    writer = SpooledWriter(commits, storing, base=lambda: Base(b"1234"))
+    writer.write(b"5", 0)
+    assert writer.store()
+    close = Spool.close
+
+    def closing(spool: Spool) -> None:
+        close(spool)
+        seen.append(writer.size)
+
+    monkeypatch.setattr(Spool, "close", closing)
+    writer.write(b"6", 0)
+    assert seen == [4, 4]
+    writer.close()
+    commits.close()
+
+
+# -- journals that are no use
+
+
+class DeniedStore(WritableLocalStore):
+    """One journal may not be read."""
+
+    def open(self, key: str, *, wait: bool = True) -> Reader:
+        """See `base.Store`."""
+        if key == key_of("denied"):
+            raise Denied(f"{key} may not be read")
+        return super().open(key, wait=wait)
+
+
+def test_a_journal_that_may_not_be_read_stays_with_all_parts_and_others_are_done(
+    tmp_path: Path,
+) -> None:
+    folder = f"{OWN_NAME}/w-1"
+    denied = Journal("denied", (Part("denied/0", f"{folder}/0"),))
+    other = Journal("other", (Part("other/0", f"{folder}/1"),))
+    write(tmp_path, {f"{folder}/0": b"0", f"{folder}/1": b"1"})
+    write(tmp_path, {key_of(each.key): text_of(each) for each in (denied, other)})
+    commits = Commits(DeniedStore(str(tmp_path)))
+    commits.recover()
+    commits.close()
+    assert (tmp_path / "other/0").read_bytes() == b"1"
+    assert (tmp_path / folder / "0").read_bytes() == b"0"
+    assert recovered(tmp_path) == {"denied/0": b"0", "other/0": b"1"}
+
+
+def test_a_key_that_cannot_be_encoded_makes_a_journal_corrupt() -> None:
+    journal = Journal("c", (Part("\ud800", None),))
+    store = KeysStore({key_of("c"): text_of(journal)})
+    with pytest.raises(Corrupt):
+        journals.load(store, journals.name_of("c"))
+
+
+def test_a_journal_too_large_to_be_read_is_not_put(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals, "_LARGEST", 100)
+    store = KeysStore(OLD)
+    commits = Commits(store)
+    with pytest.raises(NotSupported):
+        store_bytes(commits, "c", NEW)
+    commits.close()
+    assert store.files == OLD
+
+
+# -- two processes and one chunk in a store without locks
+
+
+def test_a_journal_that_another_process_put_meanwhile_is_done_first() -> None:
+    inner = KeysStore(OLD)
+    theirs = Journal("c", (Part("c/1", f"{OWN_NAME}/w-1/0"), Part("c/2", f"{OWN_NAME}/w-1/1")))
+    others = {f"{OWN_NAME}/w-1/0": b"1", f"{OWN_NAME}/w-1/1": b"2", key_of("c"): text_of(theirs)}
+
+    def step(call: str, key: str) -> None:
+        if call == "put" and key == key_of("c"):
+            inner.files.update(others)
+            others.clear()
+
+    commits = Commits(StepStore(inner, step))
+    store_bytes(commits, "c", NEW)
+    commits.close()
+    assert inner.files == NEW | {"c/2": b"2"}
+
+
+def test_a_journal_of_another_process_is_not_deleted_with_ours() -> None:
+    inner = KeysStore(OLD)
+    theirs = text_of(Journal("c", (Part("c/0", f"{OWN_NAME}/w-1/0"),)))
+
+    def after(call: str, key: str) -> None:
+        if call == "rename":
+            inner.files[key_of("c")] = theirs
+
+    commits = Commits(StepStore(inner, lambda call, key: None, after))
+    store_bytes(commits, "c", NEW)
+    commits.close()
+    assert inner.files == NEW | {key_of("c"): theirs}
+
+
+def test_a_commit_gives_up_when_others_store_the_chunk_all_the_time() -> None:
+    inner = KeysStore(OLD)
+    theirs = text_of(Journal("c", (Part("d", None),)))
+
+    def step(call: str, key: str) -> None:
+        if call == "put" and key == key_of("c"):
+            inner.files[key_of("c")] = theirs
+
+    commits = Commits(StepStore(inner, step))
+    with pytest.raises(OSError) as caught:
+        store_bytes(commits, "c", NEW)
+    assert caught.value.errno == errno.EBUSY
+    commits.close()
+    assert files_of(inner) == OLD

@@ -1,0 +1,196 @@
+"""The folder of our own: made when needed, deleted by its last user, cleaned after who died."""
+
+import os
+from pathlib import Path
+
+import pytest
+from fakes import MemoryStore
+from writing.stores import files_of, store_bytes, write
+from writing.test_killed import DIED, die, in_child
+
+from zarrfuse.errors import Denied, NotFound
+from zarrfuse.stores.base import OWN_NAME
+from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.writing.commits import Commits, Target
+from zarrfuse.writing.journal import Journal, Part, key_of, text_of
+
+
+def commits_of(root: Path) -> Commits:
+    """Commits of their own on a folder."""
+    return Commits(WritableLocalStore(str(root)))
+
+
+def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
+    commits = commits_of(tmp_path)
+    commits.recover()
+    with commits.locks.locked("c"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    commits.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_user_deletes_it(tmp_path: Path) -> None:
+    first, second = commits_of(tmp_path), commits_of(tmp_path)
+    store_bytes(first, "c", {"c/0": b"1", "c/1": b"2"})
+    store_bytes(second, "c", {"c/0": b"3", "c/1": b"4"})
+    first.close()
+    assert (tmp_path / OWN_NAME / "lock").exists()
+    assert len(list((tmp_path / OWN_NAME).glob("w-*"))) == 1
+    store_bytes(second, "c", {"c/0": b"5", "c/1": b"6"})
+    second.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_it_is_made_again_after_it_was_deleted(tmp_path: Path) -> None:
+    first, second = commits_of(tmp_path), commits_of(tmp_path)
+    for commits in (first, second, first):
+        store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
+        commits.close()
+        assert not (tmp_path / OWN_NAME).exists()
+
+
+def test_it_is_made_again_when_somebody_deleted_the_whole_store(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    root.mkdir()
+    commits = commits_of(root)
+    store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
+    for path in sorted(root.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    root.rmdir()
+    with pytest.raises(NotFound):
+        commits.spool()
+    root.mkdir()
+    store_bytes(commits, "c", {"c/0": b"3", "c/1": b"4"})
+    commits.close()
+    assert sorted(path.name for path in root.rglob("*")) == ["0", "1", "c"]
+
+
+def test_what_a_process_that_died_left_is_deleted_and_what_lives_stays(tmp_path: Path) -> None:
+    def child() -> None:
+        os.write(commits_of(tmp_path).spool().fd, b"1234")
+        die()
+
+    living = commits_of(tmp_path)
+    spool = living.spool()
+    assert in_child(child) == DIED
+    assert len(list((tmp_path / OWN_NAME).glob("w-*/0"))) == 2
+    third = commits_of(tmp_path)
+    third.recover()
+    third.close()
+    assert len(list((tmp_path / OWN_NAME).glob("w-*/0"))) == 1
+    os.write(spool.fd, b"x")
+    spool.close()
+    living.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_recovering_leaves_alone_what_this_process_is_at(tmp_path: Path) -> None:
+    commits = commits_of(tmp_path)
+    spool = commits.spool()
+    commits.recover()
+    os.write(spool.fd, b"12")
+    commits.store_spool("c", [Target("c/0", 0, 2)], spool)
+    spool.close()
+    commits.close()
+    assert (tmp_path / "c/0").read_bytes() == b"12"
+
+
+def test_temporary_parts_that_a_journal_names_stay_with_it(tmp_path: Path) -> None:
+    write(tmp_path, {"c/0": b"old", f"{OWN_NAME}/w-1/0": b"new", f"{OWN_NAME}/w-2/0": b"lost"})
+    journal = Journal("c", (Part("c/0", f"{OWN_NAME}/w-1/0"),))
+    write(tmp_path, {key_of("c"): text_of(journal)})
+    commits = commits_of(tmp_path)
+    store_bytes(commits, "d", {"d/0": b"", "d/1": b""})
+    commits.close()
+    assert (tmp_path / OWN_NAME / "w-1/0").read_bytes() == b"new"
+    commits.recover()
+    assert not (tmp_path / OWN_NAME).exists()
+    assert (tmp_path / "c/0").read_bytes() == b"new"
+
+
+def test_a_journal_that_cannot_be_understood_stays_with_all_it_may_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, {"c/0": b"old", f"{OWN_NAME}/w-1/0": b"new", key_of("c"): b"?"})
+    commits = commits_of(tmp_path)
+    commits.recover()
+    assert "cannot be understood" in caplog.text
+    assert (tmp_path / OWN_NAME / "w-1/0").exists()
+    store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})  # replaces the chunk, and the journal
+    commits.recover()
+    commits.close()
+    assert files_of(commits.store) == {"c/0": b"1", "c/1": b"2"}
+    assert not (tmp_path / OWN_NAME).exists()
+
+
+def test_what_else_lies_in_the_folder_stays(tmp_path: Path) -> None:
+    write(tmp_path, {f"{OWN_NAME}/mine": b"1"})
+    commits = commits_of(tmp_path)
+    store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
+    commits.close()
+    assert [path.name for path in (tmp_path / OWN_NAME).iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_is_no_folder_is_not_followed(kind: str, tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    root.mkdir()
+    elsewhere.mkdir()
+    if kind == "link":
+        (root / OWN_NAME).symlink_to(elsewhere)
+    else:
+        (root / OWN_NAME).write_bytes(b"")
+    commits = commits_of(root)
+    with pytest.raises(Denied):
+        commits.spool()
+    commits.recover()
+    commits.close()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_it_may_be_used_by_all_who_may_write_the_store(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2775)
+    commits = commits_of(tmp_path)
+    commits.spool().close()
+    assert (tmp_path / OWN_NAME).stat().st_mode & 0o777 == 0o775
+    assert (tmp_path / OWN_NAME / "lock").stat().st_mode & 0o777 == 0o664
+    commits.close()
+
+
+def test_processes_that_come_and_go_find_and_leave_it_in_order(tmp_path: Path) -> None:
+    """Each makes it, uses it and deletes it, many times; in the end nothing is left."""
+
+    def child() -> None:
+        for n in range(20):
+            commits = commits_of(tmp_path)
+            store_bytes(commits, "c", {"c/0": b"%d" % n, "c/1": b"%d" % n})
+            commits.close()
+
+    children = []
+    for _ in range(3):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        children.append(pid)
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0, 0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_store_without_a_folder_keeps_what_is_young(tmp_path: Path) -> None:
+    removed: list[str] = []
+
+    class Memory(MemoryStore):
+        in_place = False
+
+        def remove(self, key: str) -> None:
+            removed.append(key)
+
+    commits = Commits(Memory({f"{OWN_NAME}/w-1/0": b"", f"{OWN_NAME}/w-2/0": b""}))  # type: ignore[arg-type]
+    commits.recover()  # all is as old as MTIME_NS
+    commits.close()
+    assert removed == [f"{OWN_NAME}/w-1/0", f"{OWN_NAME}/w-2/0"]

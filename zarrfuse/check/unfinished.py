@@ -1,0 +1,83 @@
+"""Writes that a process began and did not finish: told of, and finished when asked.
+
+Owns which journals are left over: one whose process is at work is not. Used by `survey` and `run`. How
+a journal is done is `zarrfuse.writing`'s.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from typing import cast
+
+from zarrfuse.check.asking import asked
+from zarrfuse.check.findings import Fault, Finding
+from zarrfuse.check.rules import WRITING
+from zarrfuse.errors import Corrupt, NotFound, SourceError, ZarrfuseError, text_of
+from zarrfuse.stores.base import OWN_NAME, Store, WritableStore
+from zarrfuse.stores.opening import ZIP_ENDINGS, open_store
+from zarrfuse.writing import journal as journals
+from zarrfuse.writing.commits import Commits
+from zarrfuse.writing.locks import Locks
+from zarrfuse.writing.recovery import OLD_S
+from zarrfuse.writing.workspace import root_of
+
+_PROBLEM = "a write was interrupted; zarrfuse check --repair finishes it"
+
+
+def unfinished(store: Store) -> Iterator[Finding]:
+    """A finding for each chunk that a process has begun to store, or delete, and has left so."""
+    locks = Locks(store)
+    try:
+        for name, mtime_ns in _journals(store):
+            if root_of(store) is None and not store.permanent and _is_young(mtime_ns):
+                continue  # its process may be at work, and there is no lock to tell
+            key = f"{OWN_NAME}/{name}"
+            try:
+                chunk_key = journals.load(store, name).key
+                with locks.locked(chunk_key):  # once who is at work is done
+                    store.stat(key)
+            except NotFound:
+                continue
+            except Corrupt as error:
+                yield Fault("error", "", str(error), WRITING).at("", key)
+            except (ZarrfuseError, OSError) as error:
+                yield Fault("error", "", f"cannot be read: {text_of(error)}", WRITING).at("", key)
+            else:
+                yield Fault("error", "", _PROBLEM, WRITING).at("", chunk_key)
+    finally:
+        locks.close()
+
+
+def _is_young(mtime_ns: int) -> bool:
+    return time.time() - mtime_ns / 1e9 < OLD_S
+
+
+def _journals(store: Store) -> list[tuple[str, int]]:
+    try:
+        return asked(lambda: sorted(journals.journals(store)))
+    except Exception:  # of any store: without a folder of ours, or with one that may not be listed
+        return []
+
+
+def finish(source: str) -> int:
+    """Finish all writes that were interrupted, and delete what they have left; how many there were.
+
+    Raises `SourceError` if the source cannot be written.
+    """
+    store = _writable(source)
+    try:
+        before = {name for name, _ in _journals(store)}
+        commits = Commits(store)
+        try:
+            commits.recover()
+        finally:
+            commits.close()
+        return len(before.difference(name for name, _ in _journals(store)))
+    finally:
+        store.close()
+
+
+def _writable(source: str) -> WritableStore:
+    if source.endswith(ZIP_ENDINGS) and not os.path.isdir(source):
+        raise SourceError(f"{source} is a zip file, which can't be repaired")
+    return cast(WritableStore, open_store(source, writable=True))

@@ -1,0 +1,391 @@
+"""Stores and deletes chunks and documents, wholly or not at all.
+
+Owns the order of things in a commit. Used by `spooled` and by views. It must not know which bytes go
+where: who calls it has split them.
+
+What is stored under one key is renamed (or put) there, and that is that. What is stored under several is
+put into the workspace as temporary parts first, with all bytes on the disk. Then a journal is put, and
+from that moment the commit counts, for everybody who looks through `forward`. Then the parts are moved
+to their keys, and the journal goes. From the journal on all is under the lock of the chunk.
+
+What happens when a call of the store fails is told in `several`.
+"""
+
+import logging
+import os
+from collections.abc import Container, Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from zarrfuse.errors import Corrupt, Exists, NotFound, ZarrfuseError, text_of
+from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
+from zarrfuse.writing import journal as journals
+from zarrfuse.writing.forward import unwrapped
+from zarrfuse.writing.journal import Journal, Part
+from zarrfuse.writing.keys_workspace import KeysWorkspace
+from zarrfuse.writing.local_workspace import LocalWorkspace
+from zarrfuse.writing.locks import WritersLocks
+from zarrfuse.writing.recovery import finish, named_folders, recover
+from zarrfuse.writing.rolling import folder_of, make_folders, roll_forward
+from zarrfuse.writing.several import Several
+from zarrfuse.writing.spool import Spool, nameless_spool
+from zarrfuse.writing.under_way import UnderWay
+from zarrfuse.writing.undo import discard
+from zarrfuse.writing.workspace import Workspace, root_of
+
+log = logging.getLogger(__name__)
+
+_COPIED_AT_ONCE = 1 << 20
+CLOSE_WAITS_S = 10.0
+"""So long `Commits.close` waits for commits of threads that were given up on."""
+
+
+class Target(NamedTuple):
+    """The stored key that bytes [start, stop) of a chunk go to."""
+
+    key: str
+    start: int
+    stop: int
+
+
+@runtime_checkable
+class OnDisk(Protocol):
+    """A reader of a file that has a descriptor."""
+
+    def fileno(self) -> int:
+        """The descriptor; it stays the reader's to close."""
+
+
+class Commits:
+    """Stores and deletes chunks and documents. One for a store and process; any thread may call it.
+
+    `spool_dir` is where spool files lie, unless in the workspace of a local store or, for others, where
+    temporary files go.
+    """
+
+    def __init__(self, store: WritableStore, spool_dir: str | None = None) -> None:
+        self.store = store
+        # Journals are made and done in what is stored, and not in how that is shown.
+        self._stored = unwrapped(store)
+        self._spool_dir = spool_dir
+        root = root_of(store)
+        self._workspace: Workspace = (
+            KeysWorkspace(self._stored) if root is None else LocalWorkspace(root)
+        )
+        self._several = Several(self._stored, self._workspace)
+        self._under_way = UnderWay()
+        self.locks = WritersLocks(store, self._workspace)
+
+    def recover(self) -> None:
+        """Do what processes that died have left in journals, and delete what else they left.
+
+        What cannot be done is logged and stays, shown as if it were done.
+        """
+        was_used = self._workspace.is_used
+        recover(self._stored, self._workspace, self.locks)
+        if not was_used:
+            with self._under_way.stopped(0) as is_quiet:
+                if is_quiet:
+                    self._workspace.close(named_folders(self._stored))
+
+    def close(self) -> None:
+        """Delete what only this process needs. All spools have been closed.
+
+        What could not be done of its commits is tried again; if it still cannot, it stays. Where a
+        commit is still under way after `CLOSE_WAITS_S`, all stays, and is left to `recover`.
+        """
+        with self._under_way.stopped(CLOSE_WAITS_S) as is_quiet:
+            if is_quiet:
+                self._close()
+            else:
+                log.error("something is still being stored: what is left over is deleted later")
+
+    def _close(self) -> None:
+        for key in list(self._several.unfinished):
+            try:
+                finish(self._stored, self.locks, journals.name_of(key))
+            except (ZarrfuseError, OSError) as error:
+                log.error("storing %s is left to be finished later: %s", key, text_of(error))
+        named: Container[str] = named_folders(self._stored) if self._several.unfinished else ()
+        self._several.unfinished.clear()
+        self.locks.close()
+        self._workspace.close(named)
+
+    # -- spools
+
+    def spool(self) -> Spool:
+        """A new, empty spool file. Raises `OSError`, and `Denied` where no workspace may be made."""
+        opened = None if self._spool_dir else self._workspace.open_spool()
+        if opened is None:
+            return nameless_spool(self._spool_dir)
+        fd, key = opened
+        return Spool(fd, key, self._stored.remove)
+
+    def sync(self, spool: Spool) -> None:
+        """Wait until a spool that was given, and so is the stored file, will outlive the machine."""
+        os.fsync(spool.fd)
+        if spool.is_given and spool.key is not None:
+            with suppress(NotFound):  # deleted since
+                self._stored.sync_folder(folder_of(spool.key))
+
+    # -- storing
+
+    def store_spool(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        spool: Spool,
+        *,
+        mtime_ns: int | None = None,
+        sync: bool = False,
+        new: bool = False,
+    ) -> None:
+        """Store the bytes of a spool file as the chunk or document `key`.
+
+        Each target is (stored key, start, stop); folders they need are made. `new`: raises `Exists` if
+        any is there. `sync`: outlives the machine; several always do. With one target a spool file in
+        the workspace becomes the stored file (`Spool.is_given`). Raises what the store raises.
+        """
+        with self._under_way.one():
+            if len(targets) == 1:
+                self._finish_left_over(key)
+                self._store_one(targets[0], spool, mtime_ns, sync=sync, new=new)
+            else:
+                self._store_several(key, targets, spool.fd, mtime_ns, new=new)
+
+    def store_file(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        source_key: str,
+        *,
+        keep: bool = False,
+        new: bool = False,
+    ) -> None:
+        """Store the stored file `source_key` as the chunk or document `key`, with its time.
+
+        The file is gone then, in the same moment, unless `keep`. Raises as `store_spool`, and
+        `NotFound`.
+        """
+        with self._under_way.one():
+            self._finish_left_over(key)
+            self._store_file(key, targets, source_key, keep=keep, new=new)
+
+    def _store_file(
+        self, key: str, targets: Sequence[Target], source_key: str, *, keep: bool, new: bool
+    ) -> None:
+        store = self._stored
+        if len(targets) == 1:
+            target = targets[0]
+            if (target.start, target.stop) == (0, store.stat(source_key).size):
+                if keep:
+                    self._link(source_key, target.key, new=new)
+                else:
+                    self._rename(source_key, target.key, new=new, sync=False)
+                return
+        reader = store.open(source_key)
+        spool = None
+        try:
+            if isinstance(reader, OnDisk):
+                fd = reader.fileno()
+            else:
+                spool = nameless_spool(self._spool_dir)
+                fd = spool.fd
+                copy_reader(reader, fd, reader.size)
+            also = () if keep else (Part(source_key, None),)
+            self._store_several(key, targets, fd, reader.mtime_ns, new=new, also=also)
+        finally:
+            reader.close()
+            if spool is not None:
+                spool.close()
+
+    def _store_one(
+        self, target: Target, spool: Spool, mtime_ns: int | None, *, sync: bool, new: bool
+    ) -> None:
+        store = self._stored
+        if not store.in_place:
+            store.put(
+                target.key,
+                spool.fd,
+                target.start,
+                target.stop,
+                sync=sync,
+                new=new,
+                mtime_ns=mtime_ns,
+            )
+            return
+        is_whole = (target.start, target.stop) == (0, spool.size)
+        if spool.key is not None and is_whole and not spool.is_given:
+            if mtime_ns is not None:
+                os.utime(spool.fd, ns=(mtime_ns, mtime_ns))
+            if sync:
+                os.fsync(spool.fd)
+            source = spool.key
+            try:
+                self._rename(source, target.key, new=new, sync=sync)
+            except BaseException:
+                if not self._is_there(source):  # it has been renamed all the same
+                    spool.give(target.key)
+                raise
+            spool.give(target.key)
+        else:
+            sync = True  # what is stored is not the spool file, so a later `sync` could not find it
+            source = self._workspace.temporary()
+            try:
+                store.put(source, spool.fd, target.start, target.stop, sync=sync, mtime_ns=mtime_ns)
+                self._rename(source, target.key, new=new, sync=sync)
+            except BaseException:
+                discard(store, [Part(target.key, source)])
+                raise
+        if sync:
+            store.sync_folder(folder_of(target.key))
+
+    def _rename(self, source: str, key: str, *, new: bool, sync: bool) -> None:
+        try:
+            self._stored.rename(source, key, replace=not new)
+        except NotFound:
+            make_folders(self._stored, folder_of(key), sync=sync)
+            self._stored.rename(source, key, replace=not new)
+
+    def _link(self, source: str, key: str, *, new: bool) -> None:
+        store = self._stored
+        make_folders(store, folder_of(key), sync=False)
+        if new:
+            store.link(source, key)
+            return
+        temporary = self._workspace.temporary()
+        try:
+            store.link(source, temporary)
+            store.rename(temporary, key)
+        finally:  # it is still there where both were names of one file already
+            discard(store, [Part(key, temporary)])
+
+    def _store_several(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        fd: int,
+        mtime_ns: int | None,
+        *,
+        new: bool,
+        also: Iterable[Part] = (),
+    ) -> None:
+        # Bytes are written before the lock is taken: who reads the chunk does not wait for them.
+        parts = self._put_parts(targets, fd, mtime_ns)
+        begun = False
+        try:
+            with self.locks.exclusive(key):
+                self._finish(key)
+                if new:
+                    for target in targets:
+                        if self._is_there(target.key):
+                            raise Exists(f"{key} is there: {target.key}")
+                begun = True  # from here on they are up to `several`
+                self._several.carry_out(Journal(key, (*parts, *also)))
+        except BaseException:
+            if not begun:
+                discard(self._stored, parts)
+            raise
+
+    def _put_parts(
+        self, targets: Sequence[Target], fd: int, mtime_ns: int | None
+    ) -> Sequence[Part]:
+        """Put the temporary parts, so that they outlive the machine, and make the folders."""
+        store = self._stored
+        for folder in dict.fromkeys(folder_of(target.key) for target in targets):
+            if folder and not self._is_there(folder):
+                make_folders(store, folder)
+        parts: list[Part] = []
+        try:
+            for target in targets:
+                temporary = self._workspace.temporary()
+                parts.append(Part(target.key, temporary))
+                store.put(temporary, fd, target.start, target.stop, sync=True, mtime_ns=mtime_ns)
+            if store.in_place:
+                store.sync_folder(self._workspace.folder())
+        except BaseException:
+            discard(store, parts)
+            raise
+        return parts
+
+    # -- deleting
+
+    def delete(self, key: str, stored: Sequence[str]) -> None:
+        """Delete the stored keys of the chunk `key` at once; those that are absent are passed over.
+
+        Raises `NotFound` if all are, and what the store raises.
+        """
+        with self._under_way.one():
+            self._delete(key, stored)
+
+    def _delete(self, key: str, stored: Sequence[str]) -> None:
+        if len(stored) == 1:
+            self._finish_left_over(key)
+            self._stored.remove(stored[0])
+            return
+        with self.locks.exclusive(key):
+            self._finish(key)
+            there = [each for each in stored if self._is_there(each)]
+            if not there:
+                raise NotFound(f"no chunk {key}")
+            if len(there) == 1:
+                self._stored.remove(there[0])
+            else:
+                self._several.carry_out(Journal(key, tuple(Part(each, None) for each in there)))
+
+    # -- journals
+
+    def _finish_left_over(self, key: str) -> None:
+        """Do what a journal of the chunk says, if there is one, before it is stored as one key."""
+        if self._is_there(journals.key_of(key)):
+            with self.locks.exclusive(key):
+                self._finish(key)
+
+    def _finish(self, key: str) -> None:
+        """Do what a journal of the chunk says, if there is one. The lock is held."""
+        name = journals.name_of(key)
+        if not self._is_there(f"{OWN_NAME}/{name}"):
+            return
+        try:
+            roll_forward(self._stored, journals.load(self._stored, name))
+        except Corrupt as error:  # nobody can do it, and the chunk is replaced
+            log.warning("%s", error)
+            self._stored.remove(f"{OWN_NAME}/{name}")
+        except NotFound:
+            pass
+
+    def _is_there(self, key: str) -> bool:
+        try:
+            self._stored.stat(key)
+        except NotFound:
+            return False
+        return True
+
+
+def copy_reader(reader: Reader, fd: int, size: int) -> None:
+    """Copy the first `size` bytes of a reader to the beginning of a file."""
+    if isinstance(reader, OnDisk):
+        at = 0
+        with suppress(OSError):  # not between all file systems
+            while at < size:
+                count = os.copy_file_range(reader.fileno(), fd, size - at, at, at)
+                if not count:
+                    break
+                at += count
+    else:
+        at = 0
+    buffer = memoryview(bytearray(min(size - at, _COPIED_AT_ONCE)))
+    while at < size:
+        piece = buffer[: size - at]
+        reader.readinto(piece, at)
+        write_all(fd, piece, at)
+        at += len(piece)
+
+
+def write_all(fd: int, data: bytes | memoryview, offset: int) -> None:
+    """Write all of `data` at `offset`."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        count = os.pwrite(fd, rest, offset)
+        rest = rest[count:]
+        offset += count

@@ -1,0 +1,151 @@
+"""What a commit of several stored keys is about to do, as a document.
+
+Owns what a journal says, where it lies and how it is written and read; used by all who make, finish or
+show commits. It must not do what it says (`rolling`).
+
+A journal is there from the moment its commit counts until all of it is done. It is named by the chunk,
+so a chunk has at most one. Whoever finds one does not trust it: a dataset may come from anywhere.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from hashlib import sha1
+from typing import Any, NamedTuple
+
+from zarrfuse.errors import Corrupt, NotFound, NotSupported, ZarrfuseError
+from zarrfuse.stores.base import OWN_NAME, Kind, Store, WritableStore, read
+
+_VERSION = 1
+_LARGEST = 64 << 20
+_NAME = re.compile(r"[0-9a-f]{40}\.journal")
+_TEMPORARY = re.compile(rf"{re.escape(OWN_NAME)}/w-[0-9a-z-]+/[0-9a-z-]+")
+
+
+class Part(NamedTuple):
+    """A stored key, and the temporary part that becomes it; None: the key is deleted."""
+
+    key: str
+    temporary: str | None
+
+
+class Journal(NamedTuple):
+    """All that a commit of the chunk `key` does."""
+
+    key: str
+    parts: tuple[Part, ...]
+
+
+def name_of(chunk_key: str) -> str:
+    """The name of the journal of a chunk."""
+    return f"{sha1(os.fsencode(chunk_key), usedforsecurity=False).hexdigest()}.journal"
+
+
+def key_of(chunk_key: str) -> str:
+    """The key of the journal of a chunk."""
+    return f"{OWN_NAME}/{name_of(chunk_key)}"
+
+
+def is_name(name: str) -> bool:
+    """Whether a name in the folder of our own is that of a journal."""
+    return _NAME.fullmatch(name) is not None
+
+
+def journals(store: Store) -> Iterator[tuple[str, int]]:
+    """(name, time of its last change in ns) of each journal. Raises `NotFound`: there is no folder."""
+    for entry in store.scan(OWN_NAME):
+        if entry.kind is Kind.FILE and is_name(entry.name):
+            yield entry.name, entry.mtime_ns
+
+
+def text_of(journal: Journal) -> bytes:
+    """A journal as it is stored. Names that are not UTF-8 keep their surrogates, escaped."""
+    parts = [{"key": part.key, "temporary": part.temporary} for part in journal.parts]
+    document = {"zarrfuse_journal": _VERSION, "key": journal.key, "parts": parts}
+    return json.dumps(document).encode()
+
+
+def put(
+    store: WritableStore, journal: Journal, temporary: str | None, *, new: bool = False
+) -> None:
+    """Store a journal so that it outlives the machine, but for its name (`sync_folder`).
+
+    `temporary` is the key where it is written before it gets its name, None where a key that is put
+    is there whole at once. `new`: raises `Exists` if there is a journal of the chunk. Raises
+    `NotSupported` for one that would be too large to be read.
+    """
+    text = text_of(journal)
+    if len(text) > _LARGEST:
+        raise NotSupported(
+            f"{journal.key} has too many parts to be stored at once: its journal would have "
+            f"{len(text)} bytes, more than {_LARGEST}"
+        )
+    fd = os.memfd_create("zarrfuse-journal", os.MFD_CLOEXEC)
+    try:
+        os.write(fd, text)
+        target = key_of(journal.key)
+        store.put(temporary or target, fd, 0, len(text), sync=True, new=new)
+        if temporary is not None:
+            store.rename(temporary, target, replace=not new)
+    finally:
+        os.close(fd)
+
+
+def load(store: Store, name: str) -> Journal:
+    """Read the journal of that name. Raises `NotFound`, and `Corrupt` for what is none."""
+    key = f"{OWN_NAME}/{name}"
+    try:
+        return _parsed(name, read(store, key, limit=_LARGEST))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise Corrupt(f"the journal {key} cannot be understood: {error}") from None
+
+
+def stands(store: Store, journal: Journal) -> bool:
+    """Whether just this journal is there; yes, if that cannot be told."""
+    try:
+        return is_still(store, journal)
+    except (ZarrfuseError, OSError):
+        return True
+
+
+def is_still(store: Store, journal: Journal) -> bool:
+    """Whether just this journal is there. Raises what the store raises if that cannot be told."""
+    try:
+        return load(store, name_of(journal.key)) == journal
+    except (NotFound, Corrupt):
+        return False
+
+
+def _parsed(name: str, text: bytes) -> Journal:
+    document: Any = json.loads(text)
+    if document["zarrfuse_journal"] != _VERSION:
+        raise ValueError("its version is not known")
+    key, parts = document["key"], []
+    for part in document["parts"]:
+        stored, temporary = part["key"], part["temporary"]
+        if not _is_key(stored):
+            raise ValueError(f"{stored!r} is no key")
+        if temporary is not None and not _is_temporary(temporary):
+            raise ValueError(f"{temporary!r} is no temporary part")
+        parts.append(Part(stored, temporary))
+    if not isinstance(key, str) or name_of(key) != name:
+        raise ValueError("it has the name of another chunk")
+    if len({part.key for part in parts}) != len(parts):
+        raise ValueError("a key stands twice in it")
+    return Journal(key, tuple(parts))
+
+
+def _is_key(key: object) -> bool:
+    if not isinstance(key, str) or "\0" in key:
+        return False
+    try:
+        os.fsencode(key)  # surrogates that stand for no byte are no name of anything
+    except UnicodeEncodeError:
+        return False
+    names = key.split("/")
+    return names[0] != OWN_NAME and not any(name in ("", ".", "..") for name in names)
+
+
+def _is_temporary(key: object) -> bool:
+    return isinstance(key, str) and _TEMPORARY.fullmatch(key) is not None

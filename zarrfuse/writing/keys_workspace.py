@@ -1,0 +1,62 @@
+"""The folder of our own where there is none: keys of a store.
+
+Owns the temporary parts there. Used by `commits`. Nobody can tell which process lives, so what one that
+died has left is deleted when it is old.
+"""
+
+import itertools
+import os
+import secrets
+import time
+from collections.abc import Callable, Container
+from contextlib import suppress
+
+from zarrfuse.errors import NotFound
+from zarrfuse.stores.base import OWN_NAME, WritableStore
+from zarrfuse.writing.workspace import FOLDER, OLD_S
+
+
+class KeysWorkspace:
+    """A workspace in a store that has keys and no folders on this machine."""
+
+    def __init__(self, store: WritableStore) -> None:
+        self._store = store
+        self._name = f"w-{secrets.token_hex(8)}"
+        self._count = itertools.count()
+        self.is_used = False
+
+    def folder(self) -> str:
+        """See `Workspace`. A store of keys needs none."""
+        return f"{OWN_NAME}/{self._name}"
+
+    def temporary(self) -> str:
+        """See `Workspace`. Of a child process too, which has its parent's count."""
+        self.is_used = True
+        return f"{OWN_NAME}/{self._name}/{os.getpid():x}-{next(self._count)}"
+
+    def open_spool(self) -> tuple[int, str] | None:
+        """See `Workspace`."""
+        return None
+
+    def clean(self, named: Callable[[], Container[str]]) -> None:
+        """See `Workspace`. Left over is what is old."""
+        with suppress(NotFound):
+            folders = [entry.name for entry in self._store.scan(OWN_NAME)]
+            kept = named()
+            for name in folders:
+                if FOLDER.fullmatch(name) and name not in kept and name != self._name:
+                    self._delete(f"{OWN_NAME}/{name}", older_than_s=OLD_S)
+
+    def close(self, named: Container[str] = ()) -> None:
+        """See `Workspace`. Temporary parts that could not be deleted are tried once more."""
+        if self.is_used and self._name not in named:
+            with suppress(NotFound):
+                self._delete(self.folder(), older_than_s=0)
+
+    def _delete(self, folder: str, *, older_than_s: float) -> None:
+        entries = list(self._store.scan(folder))
+        latest = max((entry.mtime_ns for entry in entries), default=0)
+        if time.time() - latest / 1e9 >= older_than_s or not older_than_s:
+            for entry in entries:
+                with suppress(NotFound):
+                    self._store.remove(f"{folder}/{entry.name}")

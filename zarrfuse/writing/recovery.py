@@ -1,0 +1,93 @@
+"""Finishes what processes that died have left.
+
+Owns when a journal may be finished by somebody else than who made it: once its lock is free, or, in a
+store that has no locks between processes, once it is old. Used by `commits`, at the start of who writes.
+"""
+
+import logging
+import time
+from collections.abc import Container
+from contextlib import suppress
+
+from zarrfuse.errors import Denied, NotAFolder, NotFound, ZarrfuseError, text_of
+from zarrfuse.stores.base import WritableStore
+from zarrfuse.writing import journal as journals
+from zarrfuse.writing.locks import WritersLocks
+from zarrfuse.writing.rolling import roll_forward
+from zarrfuse.writing.workspace import Workspace, root_of
+
+log = logging.getLogger(__name__)
+
+OLD_S = 60.0
+"""A journal without a lock is of a process that died when it is so old."""
+_PATIENCE_S = 5.0
+"""So long a lock is waited for: who lives holds it for a moment."""
+_ASK_EVERY_S = 0.02
+
+
+def recover(store: WritableStore, workspace: Workspace, locks: WritersLocks) -> None:
+    """Do what leftover journals say, and delete what is left over and in none."""
+    try:
+        found = list(journals.journals(store))
+    except (NotFound, NotAFolder):
+        return  # no workspace
+    except Denied as error:
+        log.error("whether a write was interrupted cannot be told: %s", error)
+        return
+    for name, mtime_ns in found:
+        if root_of(store) is None and time.time() - mtime_ns / 1e9 < OLD_S:
+            continue
+        try:
+            finish(store, locks, name)
+        except (ZarrfuseError, OSError) as error:
+            log.error("a write that was interrupted cannot be finished: %s", text_of(error))
+    try:
+        workspace.clean(lambda: named_folders(store))
+    except (ZarrfuseError, OSError) as error:
+        log.error("what was left over cannot be deleted: %s", text_of(error))
+
+
+def finish(store: WritableStore, locks: WritersLocks, name: str) -> None:
+    """Do what the journal of that name says, if it is there, once its lock is free.
+
+    Raises what the store raises, and `BlockingIOError` if somebody holds the lock for long.
+    """
+    try:
+        journal = journals.load(store, name)
+    except NotFound:
+        return  # done meanwhile, by its own process
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            with locks.exclusive(journal.key, wait=False), suppress(NotFound):
+                roll_forward(store, journals.load(store, name))
+                log.info("finished storing %s, which was interrupted", journal.key)
+            return
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_ASK_EVERY_S)
+
+
+class _All:
+    """Every name."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def named_folders(store: WritableStore) -> Container[str]:
+    """The folders with temporary parts that journals name; all, if one cannot be read."""
+    named: set[str] = set()
+    try:
+        for name, _ in list(journals.journals(store)):
+            with suppress(NotFound):
+                for part in journals.load(store, name).parts:
+                    if part.temporary is not None:
+                        named.add(part.temporary.split("/")[1])
+    except NotFound:
+        return named
+    except (ZarrfuseError, OSError) as error:
+        log.warning("all temporary parts stay: %s", text_of(error))
+        return _All()
+    return named

@@ -1,0 +1,85 @@
+"""Does what a journal says, as often as asked.
+
+Owns the way from a journal to its keys; used by `commits` and `recovery`, under the lock of the chunk.
+Doing it again changes nothing: a temporary part that is gone has been moved already, a key to be
+deleted that is gone has been deleted.
+"""
+
+from contextlib import suppress
+
+from zarrfuse.errors import Corrupt, Exists, NotFound
+from zarrfuse.stores.base import OWN_NAME, WritableStore
+from zarrfuse.writing.journal import Journal, Part, is_still, key_of
+
+
+def roll_forward(store: WritableStore, journal: Journal) -> None:
+    """Do all that a journal says, so that it outlives the machine, and delete the journal."""
+    for part in journal.parts:
+        move(store, part)
+    settle(store, journal)
+
+
+def move(store: WritableStore, part: Part, *, must_be_there: bool = False) -> None:
+    """Move one temporary part to its key, or delete the key.
+
+    `must_be_there`: nobody can have moved it, so raises `Corrupt` if it is gone.
+    """
+    if part.temporary is None:
+        with suppress(NotFound):
+            store.remove(part.key)
+        return
+    try:
+        store.rename(part.temporary, part.key)
+    except NotFound:
+        try:
+            store.stat(part.temporary)
+        except NotFound:
+            if must_be_there:
+                raise Corrupt(
+                    f"the temporary part {part.temporary} of {part.key} is gone"
+                ) from None
+            return  # moved already
+        make_folders(store, folder_of(part.key))
+        store.rename(part.temporary, part.key)
+
+
+def settle(store: WritableStore, journal: Journal) -> None:
+    """Delete a journal of which all is done, once that outlives the machine."""
+    if store.in_place:
+        for folder in dict.fromkeys(folder_of(part.key) for part in journal.parts):
+            with suppress(NotFound):  # nothing was there to be deleted
+                store.sync_folder(folder)
+    elif not is_still(store, journal):
+        return  # another process has done it, too, and the next may stand there
+    with suppress(NotFound):
+        store.remove(key_of(journal.key))
+    # A journal that comes back with the machine finds its temporary parts moved. Deletions it would
+    # do again, of what may have been stored since.
+    if store.in_place and any(part.temporary is None for part in journal.parts):
+        with suppress(NotFound):
+            store.sync_folder(OWN_NAME)
+
+
+def make_folders(store: WritableStore, folder: str, *, sync: bool = True) -> None:
+    """Make a folder, and those it lies in, if they are not there.
+
+    `sync`: their names outlive the machine.
+    """
+    if not folder or not store.in_place:
+        return
+    above = folder_of(folder)
+    try:
+        store.make_folder(folder)
+    except Exists:
+        return
+    except NotFound:
+        make_folders(store, above, sync=sync)
+        with suppress(Exists):  # somebody else's, made in between
+            store.make_folder(folder)
+    if sync:
+        store.sync_folder(above)
+
+
+def folder_of(key: str) -> str:
+    """The folder that a key lies in."""
+    return key.rpartition("/")[0]

@@ -1,0 +1,61 @@
+"""A file of ours that holds what has yet to be stored.
+
+Owns where it lies and that it goes away: in the workspace of a local store, so that it can be renamed
+onto a key, or in a folder of the user's choice, without a name, so that nothing is left of it when the
+process dies. Used by `commits`, which makes them, and `spooled`, which fills them.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+
+from zarrfuse.errors import ZarrfuseError
+
+
+class Spool:
+    """A file of ours that holds what has yet to be stored: read and written at any offset.
+
+    `is_given`: it has become the stored file `key`, and must not be written any more. Until then `key`
+    is that of the file in the workspace, or None where it is in none.
+    """
+
+    def __init__(self, fd: int, key: str | None, delete: Callable[[str], None] | None) -> None:
+        self.fd = fd
+        self.key = key
+        self.is_given = False
+        self._delete = delete
+
+    @property
+    def size(self) -> int:
+        """Bytes in it."""
+        return os.fstat(self.fd).st_size
+
+    def give(self, key: str) -> None:
+        """It has been renamed onto `key`."""
+        self.key = key
+        self.is_given = True
+
+    def close(self) -> None:
+        """Delete the file unless it was given; a second call does nothing."""
+        fd, self.fd = self.fd, -1
+        if fd < 0:
+            return
+        os.close(fd)
+        if self.key is not None and not self.is_given and self._delete is not None:
+            with suppress(ZarrfuseError, OSError):  # else it goes with the workspace
+                self._delete(self.key)
+
+
+def nameless_spool(folder: str | None) -> Spool:
+    """A spool in `folder`, or where temporary files go, that has no name there."""
+    fd = _opened(folder or tempfile.gettempdir())
+    return Spool(fd, None, None)
+
+
+def _opened(folder: str) -> int:
+    with suppress(OSError):  # not every file system can
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fd, path = tempfile.mkstemp(prefix="zarrfuse-", dir=folder)
+    os.unlink(path)
+    return fd

@@ -1,0 +1,198 @@
+"""A private copy of a chunk or document: written at any offset, and stored whole.
+
+Owns when bytes are copied and what has changed. Used by views, which say how the copy is split and
+stored. It must not know chunks.
+"""
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from zarrfuse.stores.base import Reader
+from zarrfuse.stores.descriptor import read_full
+from zarrfuse.writing.commits import Commits, OnDisk, copy_reader, write_all
+from zarrfuse.writing.spool import Spool
+
+
+class SpooledWriter:
+    """A private copy of a chunk or document until it is stored. Implements `views.base.Writer`.
+
+    `storing(spool, mtime_ns, sync)` splits and stores, or raises; `on_store` is called behind it. `base`
+    opens the file of before: it is read until the first change, which copies it. Without, the copy
+    begins empty and `changed`. `touch` sets the time of a file of which nothing was ever changed.
+    """
+
+    is_private = True
+
+    def __init__(
+        self,
+        commits: Commits,
+        storing: Callable[[Spool, int | None, bool], None],
+        *,
+        base: Callable[[], Reader] | None = None,
+        on_store: Callable[[], None] | None = None,
+        touch: Callable[[int], None] | None = None,
+    ) -> None:
+        self._commits = commits
+        self._storing = storing
+        self._on_store = on_store
+        self._touch = touch
+        self._guard = threading.Lock()
+        self._base: Reader | None = None if base is None else base()
+        self._spool: Spool | None = None
+        self._changed = base is None
+        self._set_mtime_ns: int | None = None
+        self._mtime_ns = time.time_ns() if self._base is None else self._base.mtime_ns
+
+    @property
+    def size(self) -> int:
+        """Bytes in it now."""
+        while True:  # no lock: another thread may put a new copy in the place of the old one
+            base = self._base  # first: it goes when there is a spool
+            spool = self._spool
+            try:
+                if spool is not None:
+                    return spool.size
+                return 0 if base is None else base.size
+            except (OSError, ValueError):
+                if self._spool is spool and self._base is base:
+                    raise
+
+    @property
+    def mtime_ns(self) -> int:
+        """The time it was changed last, or that was set since."""
+        return self._mtime_ns
+
+    @property
+    def changed(self) -> bool:
+        """Whether it holds what has not been stored."""
+        return self._changed
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        """See `stores.base.Reader`. Raises `Stale` for bytes behind the end."""
+        with self._held(wait):
+            if self._spool is not None:
+                read_full(self._spool.fd, buffer, offset, "the spool file", wait=wait)
+            elif self._base is not None:
+                self._base.readinto(buffer, offset, wait=wait)
+
+    def write(self, data: bytes | memoryview, offset: int) -> None:
+        """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
+        with self._held():
+            write_all(self._writable(None).fd, data, offset)
+            self._has_changed()
+
+    def truncate(self, size: int) -> None:
+        """Make it `size` bytes long."""
+        with self._held():
+            os.ftruncate(self._writable(size).fd, size)
+            self._has_changed()
+
+    def set_mtime(self, mtime_ns: int) -> None:
+        """Set the time with which it will be stored; of what was stored through it, at once."""
+        with self._held():
+            spool = self._spool
+            if spool is not None and spool.is_given and not self._changed:
+                os.utime(spool.fd, ns=(mtime_ns, mtime_ns))
+            elif spool is not None or self._changed:
+                self._set_mtime_ns = mtime_ns
+                self._changed = True
+            elif self._touch is not None:
+                self._touch(mtime_ns)
+            self._mtime_ns = mtime_ns
+
+    def store(self, *, sync: bool = False) -> bool:
+        """Store it if it is `changed`, whole or not at all; whether it was.
+
+        After an error it is as before, and still `changed`.
+        """
+        with self._held():
+            spool = self._spool
+            if not self._changed:
+                if sync:
+                    self._sync_stored()
+                return False
+            spool = self._writable(None)
+            self._storing(spool, self._set_mtime_ns, sync)
+            self._changed = False
+            self._set_mtime_ns = None
+        if self._on_store is not None:
+            self._on_store()
+        return True
+
+    def _sync_stored(self) -> None:
+        """Sync what is stored already: by this writer, or by another one before it was opened."""
+        if self._spool is not None:
+            if self._spool.is_given:  # else it was synced when it was stored
+                self._commits.sync(self._spool)
+        elif isinstance(self._base, OnDisk):
+            os.fsync(self._base.fileno())
+
+    def close(self) -> None:
+        """Let go of it; what has not been stored is lost. A second call does nothing."""
+        with self._held():
+            spool, base = self._spool, self._base
+            self._spool = self._base = None
+            if spool is not None:
+                spool.close()
+            if base is not None:
+                base.close()
+
+    @contextmanager
+    def _held(self, wait: bool = True) -> Iterator[None]:
+        if not self._guard.acquire(blocking=wait):
+            raise BlockingIOError(errno.EAGAIN, "another thread writes")
+        try:
+            yield
+        finally:
+            self._guard.release()
+
+    def _writable(self, kept: int | None) -> Spool:
+        """A spool file that may be written, with the bytes of now, or the first `kept` of them."""
+        old = self._spool
+        if old is not None and not old.is_given:
+            return old
+        size = self.size if kept is None else min(kept, self.size)
+        spool = self._commits.spool()
+        try:
+            if old is not None:
+                copy_reader(_SpoolReader(old), spool.fd, size)
+            elif self._base is not None:
+                copy_reader(self._base, spool.fd, size)
+        except BaseException:
+            spool.close()
+            raise
+        base = self._base
+        self._spool = spool
+        self._base = None
+        if old is not None:
+            old.close()
+        if base is not None:
+            base.close()
+        return spool
+
+    def _has_changed(self) -> None:
+        self._changed = True
+        self._set_mtime_ns = None
+        self._mtime_ns = time.time_ns()
+
+
+class _SpoolReader:
+    """A spool file, to be copied."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self.size = spool.size
+        self.mtime_ns = 0
+
+    def fileno(self) -> int:
+        return self._spool.fd
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        read_full(self._spool.fd, buffer, offset, "the spool file", wait=wait)
+
+    def close(self) -> None:
+        """It stays open."""
