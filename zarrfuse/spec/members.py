@@ -143,19 +143,20 @@ def decode_as_written(document: bytes) -> Document:
         return decode_document(quoted)
 
 
-def quote_constants(document: bytes) -> bytes:
+def quote_constants(document: bytes, mark: bytes = b"") -> bytes:
     """`document` with NaN, Infinity and -Infinity, which are not JSON, made strings.
 
-    All else stays byte for byte, and nothing is decoded: attributes may be large.
+    All else stays byte for byte, and nothing is decoded: attributes may be large. `mark`, without
+    quotes and backslashes, comes before each, so that whoever knows it can undo this.
     """
     if _CONSTANT.search(document) is None:
         return document
-    return _STRING_OR_CONSTANT.sub(_quoted, document)
 
+    def quoted(found: re.Match[bytes]) -> bytes:
+        text = found[0]
+        return text if text.startswith(b'"') else b'"' + mark + text + b'"'
 
-def _quoted(found: re.Match[bytes]) -> bytes:
-    text = found[0]
-    return text if text.startswith(b'"') else b'"' + text + b'"'
+    return _STRING_OR_CONSTANT.sub(quoted, document)
 
 
 def decode_raw(raw: msgspec.Raw, member: str) -> Any:

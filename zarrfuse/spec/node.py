@@ -226,7 +226,7 @@ def parse_v3(document: bytes) -> Node:
         members = decode_as_written(document)
         node_type = _peek_node_type(members)
         if CONTEXT in members:
-            members = resolve_context(members, _ARRAY_MEMBERS | _GROUP_MEMBERS)
+            members = resolve_context(members, KNOWN_MEMBERS)
             node_type = _peek_node_type(members)
         check_format(members, 3)
         if node_type is None:
@@ -256,12 +256,16 @@ def take_shape(members: Document) -> tuple[int, ...]:
     return shape
 
 
-def take_chunk_shape(value: object, member: str, ndim: int) -> tuple[int, ...]:
-    """The chunk shape that `value` is: one positive length per dimension. Raises `MetadataError`."""
-    chunk_shape = take_integers(value, member, minimum=1)
-    if len(chunk_shape) != ndim:
-        raise MetadataError(f"{member}: has {len(chunk_shape)} dimensions, shape has {ndim}")
-    return chunk_shape
+def take_chunk_shape(value: object, member: str, shape: Sequence[int]) -> tuple[int, ...]:
+    """The chunk shape that `value` is: one positive length per dimension. Raises `MetadataError`.
+
+    Along a dimension of length 0, in which there are no chunks, zarr-python writes 0: taken as 1.
+    """
+    chunk_shape = take_integers(value, member, minimum=0)
+    if len(chunk_shape) != len(shape):
+        raise MetadataError(f"{member}: has {len(chunk_shape)} dimensions, shape has {len(shape)}")
+    lengths = [c or int(not n) for c, n in zip(chunk_shape, shape, strict=True)]
+    return take_integers(lengths, member, minimum=1)
 
 
 # -- members of Zarr v3
@@ -280,6 +284,8 @@ _ARRAY_MEMBERS = _COMMON_MEMBERS | {
 # `consolidated_metadata` is in no specification but in many groups: with `must_understand` false,
 # and from some writers as null or without it.
 _GROUP_MEMBERS = _COMMON_MEMBERS | {"consolidated_metadata"}
+KNOWN_MEMBERS = _ARRAY_MEMBERS | _GROUP_MEMBERS
+"""The members of a `zarr.json` that are understood here, of whatever node."""
 
 
 def _peek_node_type(members: Document) -> NodeType | None:
@@ -312,7 +318,7 @@ def _parse_array(members: Document) -> ArrayNode:
     ndim = len(shape)
     data_type = take_member(members, "data_type")
     _parse_vital(data_type, "data_type")
-    chunk_shape = _take_regular_grid(take_member(members, "chunk_grid"), ndim)
+    chunk_shape = _take_regular_grid(take_member(members, "chunk_grid"), shape)
     chunk_keys = parse_chunk_key_encoding(take_member(members, "chunk_key_encoding"))
     sample_keys(chunk_keys, ndim)
     codecs = take_array(take_member(members, "codecs"), "codecs")
@@ -360,7 +366,7 @@ def _parse_vital(value: object, member: str) -> Extension:
     return extension
 
 
-def _take_regular_grid(value: object, ndim: int) -> tuple[int, ...]:
+def _take_regular_grid(value: object, shape: Sequence[int]) -> tuple[int, ...]:
     """The chunk shape (core specification, Regular grids)."""
     grid = _parse_vital(value, "chunk_grid")
     if grid.name != "regular":
@@ -369,7 +375,7 @@ def _take_regular_grid(value: object, ndim: int) -> tuple[int, ...]:
     refuse_unknown(grid.configuration, {"chunk_shape"}, where)
     if "chunk_shape" not in grid.configuration:
         raise MetadataError(f"{where}: chunk_shape: is missing")
-    return take_chunk_shape(grid.configuration["chunk_shape"], f"{where}: chunk_shape", ndim)
+    return take_chunk_shape(grid.configuration["chunk_shape"], f"{where}: chunk_shape", shape)
 
 
 def _take_dimension_names(members: Document, ndim: int) -> tuple[str | None, ...] | None:

@@ -74,7 +74,7 @@ def _parse_v2_array(members: Document, attributes: msgspec.Raw) -> ArrayNode:
         zarr_format=2,
         shape=shape,
         data_type=data_type,
-        chunk_shape=take_chunk_shape(take_member(members, "chunks"), "chunks", len(shape)),
+        chunk_shape=take_chunk_shape(take_member(members, "chunks"), "chunks", shape),
         chunk_keys=chunk_keys,
         codecs=_take_v2_codecs(members),
         fill_value=take_member(members, "fill_value", MISSING),

@@ -5,45 +5,75 @@ parts are hidden. Everything else is as it is stored: `zarr.json` verbatim, file
 of the grid, folders without metadata. A node that must not be loaded keeps its document and its
 child nodes, and its chunks are refused. Generic extensions act on what is opened and told: those of
 the node, and those that it inherits from the groups above, whose folders are at hand here.
+
+Owns what is shown and read. How parts are one file is `in_parts`' to say, and what writing does
+`chunk_writing`'s.
 """
 
-import errno
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
-from zarrfuse.files.segments import Broken, Segmented, Stored
+from zarrfuse.errors import Elsewhere, NotFound, NotSupported, ReadOnly
 from zarrfuse.spec.active import Active, add_facts, below, joined
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
-from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.zep10 import TieredStorage
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.views.acting import before_opening
-from zarrfuse.views.base import Facts, Folder, join
-from zarrfuse.views.nodes import Loaded, NodeOf, ReferencedNodes
+from zarrfuse.views.base import Facts, Folder, Writer, join
+from zarrfuse.views.in_parts import OPEN_PARTS, WRITABLE_OPEN_PARTS, InParts
+from zarrfuse.views.nodes import Changes, Loaded, NodeOf, ReferencedNodes
+from zarrfuse.writing.locks import Locks
+
+if TYPE_CHECKING:
+    from zarrfuse.views.chunk_storing import IsFill
+    from zarrfuse.views.chunk_writing import ChunkWriting
+    from zarrfuse.writing.commits import Commits
 
 log = logging.getLogger(__name__)
 
-_OPEN_PARTS = 16
-"""A chunk of up to so many parts holds them open; of more, each is opened when it is read."""
 _PROBLEMS_KEPT = 10_000
 
 
 class ChunksView:
-    """What the folders of one view share: the store, the nodes that others refer to, and the
-    problems already reported."""
+    """What the folders of one view share: the store, the nodes that others refer to, what is known
+    to have changed, and the problems already reported.
 
-    __slots__ = ("_reported", "referenced", "store", "ttl_s")
+    `commits`: what stores chunks, for a view that can be written. `is_fill`: whether the bytes of a
+    chunk hold nothing but the fill value; without it no chunk is taken to be empty.
+    """
 
-    def __init__(self, store: Store, ttl_s: float) -> None:
+    __slots__ = (
+        *("_reported", "_writing", "changes", "commits", "locks", "open_parts", "referenced"),
+        *("store", "ttl_s"),
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        ttl_s: float,
+        commits: "Commits | None" = None,
+        is_fill: "IsFill | None" = None,
+    ) -> None:
         self.store = store
         self.ttl_s = ttl_s
-        self.referenced = ReferencedNodes(store, ttl_s)
+        self.commits = commits
+        self.changes = Changes()
+        self.referenced = ReferencedNodes(store, ttl_s, self.changes)
         self._reported: set[object] = set()
+        self._writing = None if commits is None else _writing(self, commits, is_fill)
+        self.locks: Locks = Locks(store) if commits is None else commits.locks
+        self.open_parts = OPEN_PARTS if commits is None else WRITABLE_OPEN_PARTS
+
+    @property
+    def writing(self) -> "ChunkWriting":
+        """What writes in this view. Raises `ReadOnly`."""
+        if self._writing is None:
+            raise ReadOnly("the view cannot be written")
+        return self._writing
 
     @property
     def root(self) -> "ChunksFolder":
@@ -58,32 +88,11 @@ class ChunksView:
             log.warning("%s", problem)
 
 
-class _Array:
-    """An array of parts, seen from a folder at or below it; `prefix` leads from it to the folder."""
+def _writing(view: ChunksView, commits: "Commits", is_fill: "IsFill | None") -> "ChunkWriting":
+    # Imported where it is needed: a mount that is only read does without.
+    from zarrfuse.views.chunk_writing import ChunkWriting  # noqa: PLC0415
 
-    __slots__ = ("node", "parts", "path", "prefix")
-
-    def __init__(self, node: ArrayNode, parts: StoredParts, path: str, prefix: str) -> None:
-        self.node = node
-        self.parts = parts
-        self.path = path
-        self.prefix = prefix
-
-    def is_chunk(self, name: str) -> bool:
-        """Whether a name in the folder is a chunk key of the grid."""
-        return self.node.chunk_at(self.prefix + name) is not None
-
-    def chunk_of(self, name: str) -> str | None:
-        """The key, relative to the array, of the chunk that a stored name is a part of."""
-        for key, _ in self.parts.candidates(self.prefix + name):
-            if self.node.chunk_at(key) is not None:
-                return key
-        return None
-
-    def part_keys(self, name: str) -> list[str]:
-        """The stored keys of a chunk's parts, in order."""
-        chunk = join(self.path, self.prefix + name)
-        return [chunk + leaf.key_suffix for leaf in self.parts.leaves]
+    return ChunkWriting(view, commits, is_fill)
 
 
 class ChunksFolder(Folder):
@@ -96,23 +105,24 @@ class ChunksFolder(Folder):
         self._parent = parent
         self._node = NodeOf(view.store, path, view.ttl_s, view.report, view.referenced)
         self._above: tuple[Active, ...] = ()
-        self._above_at = -inf
+        self._above_at: tuple[float, int] = (-inf, 0)
+        """When that was looked at: the time, and the count of changes."""
         self.path = path
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`. Where parts are merged, nothing is shown before all are seen."""
-        array = self._array(self._owner())
+        array = self.in_parts(self.owner())
         if array is None:
             return self._view.store.scan(self.path)
-        return iter(self._merged(self._view.store.list(self.path), array).values())
+        return iter(array.merged(self._view.store.list(self.path)).values())
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
-        array = self._array(self._owner(wait=wait))
+        array = self.in_parts(self.owner(wait=wait))
         if array is None:
             return self._view.store.stat(join(self.path, name), wait=wait)
         if array.is_chunk(name):
-            entry = self._chunk_entry(name, array, wait)
+            entry = array.entry(name, wait=wait)
             if entry is not None:
                 return entry
         stored = self._view.store.stat(join(self.path, name), wait=wait)
@@ -129,23 +139,27 @@ class ChunksFolder(Folder):
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`. A chunk that is not whole opens, and each read says why."""
-        home = None if name in METADATA_NAMES else self._home(wait)
+        is_replaced = name in METADATA_NAMES  # when it is written, rather than changed in place
+        home = None if is_replaced else self._home(wait)
         if home is not None:
             folder, owner = home
             if owner.error is not None and not owner.is_group:
                 raise NotSupported(owner.error)
             if isinstance(owner.node, ArrayNode):
-                acting = folder._acting(owner, wait)
-                key = self._prefix(owner.path) + name if acting else ""
-                if acting and owner.node.chunk_at(key) is not None:
+                key = self._prefix(owner.path) + name
+                is_replaced = owner.node.chunk_at(key) is not None
+                acting = folder._acting(owner, wait) if is_replaced else ()
+                if acting:
                     before_opening(acting, owner.path, key, self._view.report, wait=wait)
-            array = self._array(owner)
+            array = self.in_parts(owner)
             if array is not None:
-                if array.is_chunk(name):
-                    return self._open_chunk(name, array, wait)
+                if is_replaced:
+                    return array.open(name, wait=wait)
                 if array.chunk_of(name) is not None:
                     raise NotFound(f"{name} in {self.path} is a part of a chunk, shown merged")
-        return self._view.store.open(join(self.path, name), wait=wait)
+        if is_replaced or self._view.commits is None:
+            return self._view.store.open(join(self.path, name), wait=wait)
+        return self._view.writing.open_ordinary(self, name, wait=wait)
 
     def readlink(self, name: str) -> str:
         """See `views.base.Folder`."""
@@ -188,6 +202,62 @@ class ChunksFolder(Folder):
         add_facts(facts, acting[: len(acting) - len(owner.node.active)])
         return facts
 
+    def _chunk_facts(self, name: str, owner: Loaded, node: ArrayNode) -> Facts:
+        key = self._prefix(owner.path) + name
+        coords = node.chunk_at(key)
+        if coords is None:
+            return {}
+        facts = {**node.facts(), "key": key, "chunk_coords": list(coords)}
+        array = self.in_parts(owner)
+        if array is None:
+            return facts
+        facts["parts"], problem = array.facts(name)
+        return facts if problem is None else {**facts, "error": f"chunk {key}: {problem}"}
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def create(self, name: str, *, exclusive: bool = False) -> Writer:
+        """See `views.base.Folder`, and `chunk_writing` for this and all that follow."""
+        return self._view.writing.create(self, name, exclusive=exclusive)
+
+    def write(self, name: str, *, truncate: bool = False) -> Writer:
+        """See `views.base.Folder`."""
+        return self._view.writing.write(self, name, truncate=truncate)
+
+    def remove(self, name: str) -> None:
+        """See `views.base.Folder`."""
+        self._view.writing.remove(self, name)
+
+    def rename(self, name: str, to: Folder, new_name: str, *, replace: bool = True) -> bool:
+        """See `views.base.Folder`."""
+        return self._view.writing.rename(self, name, self._other(to), new_name, replace=replace)
+
+    def link(self, name: str, to: Folder, new_name: str) -> None:
+        """See `views.base.Folder`."""
+        self._view.writing.link(self, name, self._other(to), new_name)
+
+    def make_folder(self, name: str) -> None:
+        """See `views.base.Folder`."""
+        self._view.writing.make_folder(self, name)
+
+    def remove_folder(self, name: str) -> None:
+        """See `views.base.Folder`."""
+        self._view.writing.remove_folder(self, name)
+
+    def set_mtime(self, name: str, mtime_ns: int) -> None:
+        """See `views.base.Folder`."""
+        self._view.writing.set_mtime(self, name, mtime_ns)
+
+    def sync(self) -> None:
+        """See `views.base.Folder`."""
+        if self._view.commits is not None:
+            self._view.commits.store.sync_folder(self.path)
+
+    def _other(self, folder: Folder) -> "ChunksFolder":
+        if not isinstance(folder, ChunksFolder) or folder._view is not self._view:
+            raise Elsewhere(f"{folder.path or 'the root'} is not in the same view as {self.path}")
+        return folder
+
     # -- nodes -------------------------------------------------------------------------------
 
     def loaded(self, *, wait: bool = True, fresh: bool = False) -> Loaded | None:
@@ -199,8 +269,11 @@ class ChunksFolder(Folder):
         """The folder above; None for the root."""
         return self._parent
 
-    def _owner(self, *, wait: bool = True) -> Loaded | None:
-        """The nearest node at or above this folder: what is in it belongs to that."""
+    def owner(self, *, wait: bool = True) -> Loaded | None:
+        """The nearest node at or above this folder: what is in it belongs to that.
+
+        `BlockingIOError` as for stores.
+        """
         home = self._home(wait)
         return None if home is None else home[1]
 
@@ -219,10 +292,12 @@ class ChunksFolder(Folder):
         below = self.path[len(node_path) :].lstrip("/")
         return f"{below}/" if below else ""
 
-    def _array(self, owner: Loaded | None) -> _Array | None:
+    def in_parts(self, owner: Loaded | None) -> InParts | None:
+        """The array that a node is, seen from this folder; None if it is none that has parts."""
         if owner is None or not isinstance(owner.node, ArrayNode) or owner.node.parts is None:
             return None
-        return _Array(owner.node, owner.node.parts, owner.path, self._prefix(owner.path))
+        prefix = self._prefix(owner.path)
+        return InParts(self._view, owner.node, owner.node.parts, owner.path, prefix)
 
     # -- extensions --------------------------------------------------------------------------
 
@@ -258,10 +333,11 @@ class ChunksFolder(Folder):
     def _acting(self, loaded: Loaded, wait: bool) -> tuple[Active, ...]:
         """The extensions that act on the node of this folder: those of the groups above, its own."""
         own = () if loaded.node is None else loaded.node.active
-        now = time.monotonic()
-        if now - self._above_at >= self._view.ttl_s:
+        now, count = time.monotonic(), self._view.changes.count
+        checked_at, seen = self._above_at
+        if now - checked_at >= self._view.ttl_s or seen != count:
             self._above = self._inherited(wait)
-            self._above_at = now
+            self._above_at = (now, count)
         return joined(self._above, own) if self._above else own
 
     def _inherited(self, wait: bool) -> tuple[Active, ...]:
@@ -281,132 +357,3 @@ class ChunksFolder(Folder):
                 inherited = below(loaded.node.active, path) + inherited
             folder = folder._parent
         return inherited
-
-    # -- parts -------------------------------------------------------------------------------
-
-    def _merged(self, stored: dict[str, Entry], array: _Array) -> dict[str, Entry]:
-        shown = dict(stored)
-        found: dict[str, list[Entry]] = {}
-        for name, entry in stored.items():
-            if entry.kind is not Kind.FILE:
-                if entry.kind is Kind.FOLDER:
-                    for chunk, part in self._parts_below(name, array):
-                        found.setdefault(chunk, []).append(part)
-                continue
-            key = array.chunk_of(name)
-            if key is not None:
-                del shown[name]
-                folder, slash, own_name = key.rpartition("/")
-                if array.prefix == folder + slash:
-                    found.setdefault(own_name, []).append(entry)
-            elif array.is_chunk(name):
-                del shown[name]  # a file under a chunk's key that is none of its parts
-        for chunk, parts in found.items():
-            shown[chunk] = _summed(chunk, parts)
-        return shown
-
-    def _parts_below(self, name: str, array: _Array) -> Iterable[tuple[str, Entry]]:
-        """(chunk name, stored part) for the parts of chunks of this folder in its sub-folder."""
-        for suffix in array.parts.nested:
-            head = suffix.partition("/")[0]
-            if name.endswith(head):
-                chunk = name[: len(name) - len(head)]
-                if chunk and array.is_chunk(chunk):
-                    try:
-                        part = self._view.store.stat(join(self.path, chunk + suffix))
-                    except (NotFound, Denied):
-                        continue
-                    if part.kind is Kind.FILE:
-                        yield chunk, part
-
-    def _chunk_entry(self, name: str, array: _Array, wait: bool) -> Entry | None:
-        parts = self._stat_parts(array.part_keys(name), wait)
-        present = [part for part in parts if part is not None]
-        return _summed(name, present) if present else None
-
-    def _stat_parts(self, keys: Sequence[str], wait: bool) -> list[Entry | None]:
-        if not wait and len(keys) > _OPEN_PARTS:
-            raise BlockingIOError(errno.EAGAIN, "so many parts take their time")
-        entries: list[Entry | None] = []
-        for key in keys:
-            try:
-                entry = self._view.store.stat(key, wait=wait)
-            except (NotFound, Denied):  # denied: the folder it would lie in leads out of the store
-                entries.append(None)
-            else:
-                entries.append(entry if entry.kind is Kind.FILE else None)
-        return entries
-
-    def _open_chunk(self, name: str, array: _Array, wait: bool) -> Reader:
-        keys = array.part_keys(name)
-        opened: list[Reader | None] = []
-        try:
-            if len(keys) <= _OPEN_PARTS:
-                self._open_parts(keys, opened, wait)
-            else:
-                for key, entry in zip(keys, self._stat_parts(keys, wait), strict=True):
-                    opened.append(None if entry is None else self._stored(key, entry))
-            present = [reader for reader in opened if reader is not None]
-            if not present:
-                raise NotFound(f"the chunk {name} in {self.path} has no stored part")
-            problem = array.parts.problem(
-                [None if reader is None else reader.size for reader in opened]
-            )
-            if problem is None:
-                return present[0] if len(present) == 1 else Segmented(present)
-            problem = f"{array.path or 'the root array'}: chunk {array.prefix}{name}: {problem}"
-            self._view.report(problem)
-            size = sum(reader.size for reader in present)
-            if not size:  # of an empty file nothing is ever read, so opening must say it
-                raise Corrupt(problem)
-            broken = Broken(size, max(reader.mtime_ns for reader in present), problem)
-        except BaseException:
-            _close(opened)
-            raise
-        _close(opened)
-        return broken
-
-    def _stored(self, key: str, entry: Entry) -> Stored:
-        return Stored(self._view.store, key, entry.size, entry.mtime_ns)
-
-    def _open_parts(self, keys: Sequence[str], opened: list[Reader | None], wait: bool) -> None:
-        for key in keys:
-            try:
-                opened.append(self._view.store.open(key, wait=wait))
-            except NotFound:
-                opened.append(None)
-            except Denied:
-                if self._stat_parts((key,), wait)[0] is not None:
-                    raise
-                opened.append(None)
-
-    def _chunk_facts(self, name: str, owner: Loaded, node: ArrayNode) -> Facts:
-        key = self._prefix(owner.path) + name
-        coords = node.chunk_at(key)
-        if coords is None:
-            return {}
-        facts = {**node.facts(), "key": key, "chunk_coords": list(coords)}
-        array = self._array(owner)
-        if array is None:
-            return facts
-        keys = array.part_keys(name)
-        entries = self._stat_parts(keys, True)
-        sizes = [None if entry is None else entry.size for entry in entries]
-        facts["parts"] = [
-            {**leaf.to_json(), "key": key, "stored_size": size}
-            for leaf, key, size in zip(array.parts.leaves, keys, sizes, strict=True)
-        ]
-        problem = array.parts.problem(sizes)
-        return facts if problem is None else {**facts, "error": f"chunk {key}: {problem}"}
-
-
-def _summed(name: str, parts: Sequence[Entry]) -> Entry:
-    return Entry(
-        name, Kind.FILE, sum(part.size for part in parts), max(part.mtime_ns for part in parts)
-    )
-
-
-def _close(readers: Iterable[Reader | None]) -> None:
-    for reader in readers:
-        if reader is not None:
-            reader.close()

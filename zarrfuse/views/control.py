@@ -122,6 +122,7 @@ class RootWithControl:
     def __init__(self, root: Folder, control: ControlFolder) -> None:
         self._root = root
         self._control = control
+        self.bare = root
         self.path = root.path
         self.scan = root.scan
         self.list = root.list
@@ -129,10 +130,24 @@ class RootWithControl:
         self.open = root.open
         self.readlink = root.readlink
         self.facts = root.facts
+        self.create = root.create
+        self.write = root.write
+        self.remove = root.remove
+        self.rename = root.rename
+        self.link = root.link
+        self.make_folder = root.make_folder
+        self.remove_folder = root.remove_folder
+        self.set_mtime = root.set_mtime
+        self.sync = root.sync
 
     def child(self, name: str) -> Folder:
         """See `views.base.Folder`."""
         return self._control if name == CONTROL_NAME else self._root.child(name)
+
+
+def bare(folder: Folder) -> Folder:
+    """A folder of the view itself, as its own folders know it."""
+    return folder.bare if isinstance(folder, RootWithControl) else folder
 
 
 def is_live(folder: Folder) -> bool:

@@ -2,7 +2,7 @@
 
 Owns which document makes a folder a node, what is known when it cannot be read, and the reading of
 other nodes that a document refers to. Used by the views that understand Zarr. Nothing is read before
-a folder is looked at.
+a folder is looked at. What this process itself writes it is told of by `Changes`, and reads at once.
 """
 
 import errno
@@ -31,6 +31,8 @@ LARGEST_DOCUMENT = 64 << 20
 """No document larger than this (bytes) is read; consolidated metadata of 50,000 nodes is smaller."""
 _REFERENCED_KEPT = 256
 """So many nodes that others refer to are kept: those that were asked for last."""
+_CHANGES_KEPT = 10_000
+"""So many folders with documents that were written are remembered one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +53,56 @@ class Loaded:
     mtime_ns: int = 0
 
 
+class Changes:
+    """What this process has changed of the metadata of a store, so that it is seen at once.
+
+    Without this it would be believed for a while that nothing has changed, and a document that is
+    as long as before and written within one tick of the clock would be taken for the one before.
+    For any thread.
+    """
+
+    __slots__ = ("_folders", "_lock", "_of_all", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        """How many changes there were: as long as it is the same, nothing was changed."""
+        self._of_all = 0
+        self._folders: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def of(self, folder: str) -> int:
+        """The number of the last change of the documents in a folder."""
+        return self._folders.get(folder, self._of_all)
+
+    def document(self, folder: str) -> None:
+        """A document in this folder has been written or deleted."""
+        with self._lock:
+            if len(self._folders) >= _CHANGES_KEPT:
+                self._forget()
+            self._folders[folder] = self.count + 1
+            self.count += 1
+
+    def folders(self) -> None:
+        """Folders have been renamed or deleted, and what is in them with them."""
+        with self._lock:
+            self._forget()
+            self.count += 1
+
+    def _forget(self) -> None:
+        """From now on all folders are taken for changed."""
+        self._of_all = self.count + 1
+        self._folders = {}
+
+
 class _Document:
     """The document of one folder, read again when it has changed; its references are not followed."""
 
-    __slots__ = ("_lock", "_path", "_read", "_signature", "_store")
+    __slots__ = ("_changes", "_lock", "_path", "_read", "_signature", "_store")
 
-    def __init__(self, store: Store, path: str) -> None:
+    def __init__(self, store: Store, path: str, changes: Changes) -> None:
         self._store = store
         self._path = path
+        self._changes = changes
         self._read: Loaded | None = None
         self._signature: tuple[object, ...] | None = None
         self._lock = threading.Lock()
@@ -73,20 +117,21 @@ class _Document:
 
         `BlockingIOError` as for stores.
         """
+        change = self._changes.of(self._path)
         for document in DOCUMENTS:
             try:
                 entry = self._store.stat(join(self._path, document), wait=wait)
             except NotFound:
                 continue
             if entry.kind is Kind.FILE:
-                return self._take(document, entry, wait)
+                return self._take(document, entry, change, wait)
         self._read = self._signature = None
         return None
 
-    def _take(self, document: str, entry: Entry, wait: bool) -> Loaded | None:
+    def _take(self, document: str, entry: Entry, change: int, wait: bool) -> Loaded | None:
         attributes = self._attributes(wait) if document in _V2_PARSERS else None
         stamps = [(found.size, found.mtime_ns) for found in (entry, attributes) if found]
-        signature = (document, *stamps)
+        signature = (document, change, *stamps)
         if signature != self._signature:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a document has to be read")
@@ -109,13 +154,13 @@ class _Document:
 
 
 class _Referenced(_Document):
-    """A document, and when it was last looked at."""
+    """A document, and when it was last looked at: the time, and the count of changes."""
 
     __slots__ = ("checked_at",)
 
-    def __init__(self, store: Store, path: str) -> None:
-        super().__init__(store, path)
-        self.checked_at = -inf
+    def __init__(self, store: Store, path: str, changes: Changes) -> None:
+        super().__init__(store, path, changes)
+        self.checked_at: tuple[float, int] = (-inf, 0)
 
 
 _Seen: TypeAlias = dict[str, Loaded | None]
@@ -126,10 +171,11 @@ class ReferencedNodes:
     """The nodes that others refer to, shared by all folders of a view.
 
     Ten thousand arrays that refer to one group read it once. `ttl_s`: how long to believe that
-    nothing has changed without looking, in seconds.
+    nothing has changed without looking, in seconds; `changes`: what is known to have changed.
     """
 
-    def __init__(self, store: Store, ttl_s: float) -> None:
+    def __init__(self, store: Store, ttl_s: float, changes: Changes | None = None) -> None:
+        self.changes = changes or Changes()
         self._store = store
         self._ttl_s = ttl_s
         self._known: OrderedDict[str, _Referenced] = OrderedDict()
@@ -139,14 +185,17 @@ class ReferencedNodes:
         """The node at a path, references not followed; the same object as long as it is the same
         document. `BlockingIOError` as for stores."""
         with self._lock:  # held for no longer than this: whoever must not wait comes by, too
-            document = self._known.setdefault(path, _Referenced(self._store, path))
+            new = _Referenced(self._store, path, self.changes)
+            document = self._known.setdefault(path, new)
             self._known.move_to_end(path)
             if len(self._known) > _REFERENCED_KEPT:
                 self._known.popitem(last=False)
-        if time.monotonic() - document.checked_at < self._ttl_s:
+        count = self.changes.count
+        checked_at, seen = document.checked_at
+        if seen == count and time.monotonic() - checked_at < self._ttl_s:
             return document.last
         loaded = document.current(wait=wait)
-        document.checked_at = time.monotonic()
+        document.checked_at = (time.monotonic(), count)
         return loaded
 
 
@@ -168,26 +217,31 @@ class NodeOf(_Document):
         report: Callable[[str, object], None],
         referenced: ReferencedNodes | None = None,
     ) -> None:
-        super().__init__(store, path)
-        self._report = report
         self._referenced = referenced or ReferencedNodes(store, ttl_s)
+        super().__init__(store, path, self._referenced.changes)
+        self._report = report
         self._ttl_s = ttl_s
         self._checked_at = -inf
         # One attribute, so that another thread sees all of it change at once: what the document
-        # says, what those said that it refers to, and what comes of them.
-        self._state: tuple[Loaded | None, _Seen, Loaded | None] = (None, {}, None)
+        # says, what those said that it refers to, what comes of them, and the count of changes
+        # from before they were looked at.
+        self._state: tuple[Loaded | None, _Seen, Loaded | None, int] = (None, {}, None, 0)
 
     def get(self, *, wait: bool = True, fresh: bool = False) -> Loaded | None:
         """The node, or None for a folder that is none; `fresh`: as it is now, whatever the `ttl_s`.
 
         `BlockingIOError` as for stores.
         """
-        if not fresh and time.monotonic() - self._checked_at < self._ttl_s:
+        count = self._changes.count
+        is_recent = time.monotonic() - self._checked_at < self._ttl_s
+        if is_recent and not fresh and self._state[3] == count:
             return self._state[2]
         source = self.current(wait=wait)
-        known, seen, loaded = self._state
+        known, seen, loaded, seen_count = self._state
         if source is not known or (seen and not self._is_current(seen, wait)):
-            loaded = self._complete(source, wait)
+            loaded = self._complete(source, count, wait)
+        elif seen_count != count:
+            self._state = (source, seen, loaded, count)
         self._checked_at = time.monotonic()
         return loaded
 
@@ -199,7 +253,7 @@ class NodeOf(_Document):
         except Exception:  # whatever a store raises: it is asked again, and then told of
             return False
 
-    def _complete(self, source: Loaded | None, wait: bool) -> Loaded | None:
+    def _complete(self, source: Loaded | None, count: int, wait: bool) -> Loaded | None:
         """Follow the references of a document, and keep what comes of it."""
         seen: _Seen = {}
         loaded = source
@@ -207,7 +261,7 @@ class NodeOf(_Document):
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "other documents have to be read")
             loaded = self._resolved(source, source.node, seen)
-        self._state = (source, seen, loaded)
+        self._state = (source, seen, loaded, count)
         if loaded is not None and loaded.error is not None:
             self._report(f"not loaded: {loaded.error}", self._signature)
         return loaded

@@ -5,52 +5,67 @@ no storage transformers, no extensions, names spelled out. Arrays and groups of 
 those of Zarr v3 where that has words for them, and as they are stored where it has not. A node that
 must not be loaded, or that nobody could decode, is refused: it is listed, and opening its document
 or a chunk says why. All else is as in the `chunks` view, on which this one is built.
+
+Owns what is shown and read; what writing does is for `plain_writing` to say.
 """
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
-from zarrfuse.errors import NotFound, NotSupported
+from zarrfuse.errors import Elsewhere, IsAFolder, NotAFolder, NotEmpty, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.base import Facts, join
+from zarrfuse.views import plain_files, plain_folders
+from zarrfuse.views.base import Facts, Folder, Writer, join
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.places import InChunks, Placed, PlacedFolder, Stored
 from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
+from zarrfuse.views.plain_files import file_at, loose_key
+from zarrfuse.views.plain_folders import folder_at
 from zarrfuse.views.plain_nodes import DOCUMENT, PlainNode
+from zarrfuse.views.plain_writing import PlainWriting
 
 _Stored: TypeAlias = Stored[PlainNode]
 _InChunks: TypeAlias = InChunks[PlainNode]
 
 
 class PlainView:
-    """What the folders of one view share: the `chunks` view they are made of."""
+    """What the folders of one view share: the `chunks` view they are made of, and what writes."""
 
-    __slots__ = ("chunks",)
+    __slots__ = ("chunks", "writing")
 
     def __init__(self, chunks: ChunksView) -> None:
         self.chunks = chunks
+        self.writing = PlainWriting(chunks)
 
     @property
     def root(self) -> "PlainFolder":
         """The root of the tree."""
-        return PlainFolder(Placed(self.chunks, self._shown), "")
+        return PlainFolder(Placed(self.chunks, self._shown), "", self.writing)
 
     def _shown(self, folder: ChunksFolder, loaded: Loaded) -> PlainNode:
-        return PlainNode(self.chunks, folder, loaded)
+        return PlainNode(self.chunks, folder, loaded, self.writing.changes(folder.path))
 
 
 class PlainFolder(PlacedFolder[PlainNode]):
     """A folder of the view."""
 
-    __slots__ = ()
+    __slots__ = ("_writing",)
+
+    def __init__(self, placed: Placed[PlainNode], path: str, writing: PlainWriting) -> None:
+        super().__init__(placed, path)
+        self._writing = writing
+
+    def child(self, name: str) -> Self:
+        """See `views.base.Folder`."""
+        return type(self)(self._placed.below(name), join(self.path, name), self._writing)
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
         place = self._placed.now()
         if isinstance(place, InChunks):
-            return place.chunks.scan(place.prefix)
+            return self._scan_chunks(place.chunks, place.prefix)
         if _is_v3(place):
             return self._scan_node(place)
         return place.scan()
@@ -59,7 +74,7 @@ class PlainFolder(PlacedFolder[PlainNode]):
         """See `views.base.Folder`."""
         place = self._place_of(name, wait)
         if isinstance(place, InChunks):
-            return place.chunks.lookup(place.prefix, name, wait=wait)
+            return self._lookup_in_chunks(place.chunks, place.prefix, name, wait)
         if _is_v3(place) and place.node is not None:
             if name == DOCUMENT:
                 return place.node.entry(wait=wait)
@@ -72,7 +87,7 @@ class PlainFolder(PlacedFolder[PlainNode]):
         """See `views.base.Folder`."""
         place = self._place_of(name, wait)
         if isinstance(place, InChunks):
-            return place.chunks.open(place.prefix, name, wait=wait)
+            return self._open_in_chunks(place.chunks, place.prefix, name, wait)
         node = place.node
         if node is not None and node.refused is not None:
             is_its_document = name in METADATA_NAMES and node.folder is place.folder
@@ -108,14 +123,135 @@ class PlainFolder(PlacedFolder[PlainNode]):
 
     def _scan_node(self, place: _Stored) -> Iterator[Entry]:
         assert place.node is not None
-        entries = place.folder.scan() if place.chunks is None else place.chunks.scan_array()
-        for entry in entries:
+        chunks, has_top = place.chunks, False
+        for entry in place.folder.scan() if chunks is None else chunks.scan_array():
+            has_top = has_top or entry.name == TOP
             if entry.name not in METADATA_NAMES:
                 yield entry
+        if chunks is not None and not has_top and self._has_loose(chunks):
+            yield chunks.top()
         try:
             yield place.node.entry()
         except NotFound:  # it has just gone
             return
+
+    def _has_loose(self, chunks: PlainChunks) -> bool:
+        return next(self._writing.loose.entries(chunks.path, ()), None) is not None
+
+    def _scan_chunks(self, chunks: PlainChunks, prefix: Coords) -> Iterator[Entry]:
+        """What is in a chunk folder: chunks, and files for which nothing is stored."""
+        loose = {entry.name: entry for entry in self._writing.loose.entries(chunks.path, prefix)}
+        for entry in chunks.scan(prefix):
+            loose.pop(entry.name, None)  # a folder in which there are chunks, too
+            yield entry
+        yield from loose.values()
+
+    def _lookup_in_chunks(
+        self, chunks: PlainChunks, prefix: Coords, name: str, wait: bool
+    ) -> Entry:
+        try:
+            return chunks.lookup(prefix, name, wait=wait)
+        except NotFound:
+            return self._writing.loose.entry(loose_key(chunks, prefix, name))
+
+    def _open_in_chunks(self, chunks: PlainChunks, prefix: Coords, name: str, wait: bool) -> Reader:
+        try:
+            return chunks.open(prefix, name, wait=wait)
+        except NotFound:
+            return self._writing.loose.open(loose_key(chunks, prefix, name))
+
+    # -- writing: see `views.base.Folder`, and `plain_writing` for what these do --------------
+
+    def create(self, name: str, *, exclusive: bool = False) -> Writer:
+        """See `views.base.Folder`."""
+        return self._file(name).create(exclusive=exclusive)
+
+    def write(self, name: str, *, truncate: bool = False) -> Writer:
+        """See `views.base.Folder`."""
+        return self._file(name).write(truncate=truncate)
+
+    def remove(self, name: str) -> None:
+        """See `views.base.Folder`."""
+        if self.lookup(name).kind is Kind.FOLDER:
+            raise IsAFolder(f"{join(self.path, name)} is a folder")
+        self._file(name).remove()
+        self._forget_if_empty()
+
+    def rename(self, name: str, to: Folder, new_name: str, *, replace: bool = True) -> bool:
+        """See `views.base.Folder`."""
+        if not isinstance(to, PlainFolder):
+            raise Elsewhere(f"{join(self.path, name)} cannot be renamed into another view")
+        if self.lookup(name).kind is not Kind.FOLDER:
+            is_same = plain_files.rename(self._file(name), to._file(new_name), replace=replace)
+            self._forget_if_empty()
+            return is_same
+        plain_folders.rename_folder(
+            self._writing,
+            folder_at(self._writing, self._place_of(name, True), name),
+            join(self.path, name),
+            folder_at(self._writing, to._place_of(new_name, True), new_name),
+            join(to.path, new_name),
+            replace=replace,
+        )
+        self._forget_if_empty()
+        return True
+
+    def link(self, name: str, to: Folder, new_name: str) -> None:
+        """See `views.base.Folder`."""
+        if not isinstance(to, PlainFolder):
+            raise Elsewhere(f"{join(self.path, name)} cannot be linked into another view")
+        if self.lookup(name).kind is Kind.FOLDER:
+            raise IsAFolder(f"{join(self.path, name)} is a folder")
+        plain_files.link(self._file(name), to._file(new_name))
+
+    def make_folder(self, name: str) -> None:
+        """See `views.base.Folder`."""
+        plain_folders.make_folder(folder_at(self._writing, self._place_of(name, True), name))
+
+    def remove_folder(self, name: str) -> None:
+        """See `views.base.Folder`."""
+        path = join(self.path, name)
+        if self.lookup(name).kind is not Kind.FOLDER:
+            raise NotAFolder(f"{path} is no folder")
+        found = folder_at(self._writing, self._place_of(name, True), name)
+        if found.above is None and next(self.child(name).scan(), None) is not None:
+            raise NotEmpty(f"{path} is not empty")
+        plain_folders.remove_folder(self._writing, found, path)
+        self._forget_if_empty()
+
+    def set_mtime(self, name: str, mtime_ns: int) -> None:
+        """See `views.base.Folder`."""
+        if self.lookup(name).kind is not Kind.FOLDER:
+            self._file(name).set_mtime(mtime_ns)
+            return
+        found = folder_at(self._writing, self._place_of(name, True), name)
+        if found.above is not None:
+            found.above.set_mtime(found.name, mtime_ns)
+
+    def sync(self) -> None:
+        """See `views.base.Folder`."""
+        place = self._placed.now()
+        if isinstance(place, InChunks):
+            (place.chunks.stored_folder(place.prefix) or place.node.folder).sync()
+        else:
+            place.folder.sync()
+
+    def _forget_if_empty(self) -> None:
+        """The next document in a folder in which nothing is left is that of a new node.
+
+        Of most folders it is known that they are deleted, but never of the root.
+        """
+        if self._writing.remembered(self.path) is None:  # nearly always
+            return
+        try:
+            is_empty = next(self.scan(), None) is None
+        except (NotFound, NotAFolder):  # deleted meanwhile
+            is_empty = True
+        if is_empty:
+            self._writing.forget(self.path)
+
+    def _file(self, name: str) -> plain_files.File:
+        return file_at(self._writing, self._place_of(name, True), name)
 
     # -- places ------------------------------------------------------------------------------
 

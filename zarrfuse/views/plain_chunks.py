@@ -2,16 +2,17 @@
 
 Owns the folders `c`, `c/0`, ... of the `plain` view: what is in them, and which stored name each
 stands for. Used by `views.plain`, and by `images` for the chunks that are stored. It reads through
-the `chunks` view, which has merged the parts.
+the `chunks` view, which has merged the parts; whoever writes asks here where to (`plain_writing`).
 """
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from math import inf
 from posixpath import normpath
 
-from zarrfuse.errors import Denied, NotAFolder, NotFound
+from zarrfuse.errors import Denied, NotAFolder, NotEmpty, NotFound
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.paths import relative
@@ -31,10 +32,20 @@ _TIMES_AS_LONG = 10
 
 
 class PlainChunks:
-    """The chunks of one array. `folder` is the array's own in the `chunks` view."""
+    """The chunks of one array. `folder` is the array's own in the `chunks` view.
 
-    def __init__(self, view: ChunksView, folder: ChunksFolder, node: ArrayNode) -> None:
+    `changes` counts what this process itself has stored and deleted, so that it is seen at once.
+    """
+
+    def __init__(
+        self,
+        view: ChunksView,
+        folder: ChunksFolder,
+        node: ArrayNode,
+        changes: Callable[[], int] = int,
+    ) -> None:
         self._view = view
+        self._changes = changes
         self._root = folder
         self._node = node
         self._layout = key_layout(node.chunk_keys, node.ndim)
@@ -42,6 +53,17 @@ class PlainChunks:
         self._lock = threading.Lock()
         self._all: dict[Coords, dict[str, Entry]] = {}
         self._all_until = -inf
+        self._all_changes = 0
+
+    @property
+    def path(self) -> str:
+        """That of the array."""
+        return self._root.path
+
+    @property
+    def is_listed_whole(self) -> bool:
+        """Whether one listing of all keys stands for those of all chunk folders."""
+        return self._layout.way != "folders"
 
     def is_complete(self, coords: Coords) -> bool:
         """Whether these are the coordinates of a chunk, rather than the beginning of those of some."""
@@ -181,14 +203,50 @@ class PlainChunks:
 
         Raises `NotFound` if there is none: metadata, and names that the view needs for itself.
         """
-        if self._layout.way == "folders" and name not in METADATA_NAMES:
-            path = self._layout.folder(prefix)
-            stored = join(path, name)
-            if path and self._node.chunk_at(stored) is None and self._nested(stored) is None:
-                return self._at(path)
+        path = self._stored_path(prefix)
+        if path and not self.is_reserved(prefix, name):
+            return self._at(path)
         raise NotFound(f"no {name} in {join(self._root.path, CHUNK_KEYS.encode(prefix))}")
 
+    def is_reserved(self, prefix: Coords, name: str) -> bool:
+        """Whether a name that is no coordinate cannot be that of a file in a chunk folder.
+
+        It is one of metadata, or what is stored under it holds a chunk.
+        """
+        if name in METADATA_NAMES:
+            return True
+        path = self._stored_path(prefix)
+        stored = join(path, name)
+        return bool(path) and (
+            self._node.chunk_at(stored) is not None or self._nested(stored) is not None
+        )
+
     # -- stored folders ----------------------------------------------------------------------
+
+    def place(self, coords: Coords) -> tuple[ChunksFolder, str]:
+        """Where the chunk at these coordinates is stored: the folder, and the name in it."""
+        return self._place(coords)
+
+    def stored_folder(self, prefix: Coords) -> ChunksFolder | None:
+        """The stored folder that a chunk folder stands for; None where it stands for none."""
+        path = self._stored_path(prefix)
+        return self._at(path) if path else None
+
+    def prune(self, coords: Coords) -> None:
+        """Delete the folders that were made for the chunk at these coordinates alone, if empty."""
+        if self._layout.nested is None:
+            return
+        path = self._node.chunk_key(coords).rpartition("/")[0]
+        top = self._layout.folder(coords[:-1]) if self._layout.way == "folders" else ""
+        with suppress(NotFound, NotEmpty):
+            while len(path) > len(top):
+                above, _, name = path.rpartition("/")
+                self._at(above).remove_folder(name)
+                path = above
+
+    def _stored_path(self, prefix: Coords) -> str:
+        """That of the folder, relative to the array; empty where there is none."""
+        return self._layout.folder(prefix) if self._layout.way == "folders" else ""
 
     def _at(self, path: str) -> ChunksFolder:
         """The folder at `path`, relative to the array; kept, since it keeps what it finds out."""
@@ -219,7 +277,7 @@ class PlainChunks:
             if not _may_be_chunk(entry):
                 raise NotFound(f"{name} in {folder.path} is a folder, not a chunk")
             return _as_file(shown, entry)
-        path = self._layout.folder(coords) if self._layout.way == "folders" else ""
+        path = self._stored_path(coords)
         if not path:
             return self._virtual(shown, wait=wait)
         above, _, name = path.rpartition("/")
@@ -282,9 +340,10 @@ class PlainChunks:
         everything, it may be older than names may be by what it cost.
         """
         with self._lock:
-            started = time.monotonic()
-            if started >= self._all_until:
+            started, changes = time.monotonic(), self._changes()
+            if started >= self._all_until or changes != self._all_changes:
                 self._all = self._gather()
+                self._all_changes = changes
                 took_s = time.monotonic() - started
                 self._all_until = started + max(self._view.ttl_s, _TIMES_AS_LONG * took_s)
             return self._all

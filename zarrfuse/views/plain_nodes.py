@@ -5,6 +5,7 @@ Owns that decision and the document shown in place of the stored one. Used by `v
 
 import errno
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,9 +51,18 @@ def judge(loaded: Loaded) -> Judgement:
 
 
 class PlainNode:
-    """A node as the view shows it, as long as its document is the same."""
+    """A node as the view shows it, as long as its document is the same.
 
-    def __init__(self, view: ChunksView, folder: ChunksFolder, loaded: Loaded) -> None:
+    `changes` counts what this process itself has stored and deleted of its chunks.
+    """
+
+    def __init__(
+        self,
+        view: ChunksView,
+        folder: ChunksFolder,
+        loaded: Loaded,
+        changes: Callable[[], int] = int,
+    ) -> None:
         self.folder = folder
         self.loaded = loaded
         judgement = judge(loaded)
@@ -63,7 +73,7 @@ class PlainNode:
             view.report(f"refused in plain: {self.refused}")
         self.chunks: PlainChunks | None = None
         if isinstance(judgement.node, ArrayNode):
-            self.chunks = PlainChunks(view, folder, judgement.node)
+            self.chunks = PlainChunks(view, folder, judgement.node, changes)
         self._lock = threading.Lock()
         self._document: Literal | None = None
 

@@ -1,18 +1,26 @@
-"""The `raw` view: every key of the store, byte for byte. For copying and debugging."""
+"""The `raw` view: every key of the store, byte for byte. For copying and debugging.
+
+All its files are ordinary ones (`ordinary`), also the parts of chunks and the documents: whoever
+writes here does so as if there were no mount. Nothing is written in the folder of our own.
+"""
 
 from collections.abc import Iterator
 
-from zarrfuse.stores.base import Entry, Kind, Reader, Store
-from zarrfuse.views.base import Facts, Folder, join
+from zarrfuse.errors import Denied, Elsewhere, ReadOnly
+from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
+from zarrfuse.views import ordinary
+from zarrfuse.views.base import Facts, Folder, Writer, join
+from zarrfuse.writing.commits import Commits
 
 
 class RawFolder(Folder):
-    """A folder of a store, as it is stored."""
+    """A folder of a store, as it is stored. `commits`: what writes there; it is read-only without."""
 
-    __slots__ = ("_store", "path")
+    __slots__ = ("_commits", "_store", "path")
 
-    def __init__(self, store: Store, path: str = "") -> None:
+    def __init__(self, store: Store, path: str = "", commits: Commits | None = None) -> None:
         self._store = store
+        self._commits = commits
         self.path = path
 
     def scan(self) -> Iterator[Entry]:
@@ -25,11 +33,14 @@ class RawFolder(Folder):
 
     def child(self, name: str) -> "RawFolder":
         """See `views.base.Folder`."""
-        return RawFolder(self._store, join(self.path, name))
+        return RawFolder(self._store, join(self.path, name), self._commits)
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`."""
-        return self._store.open(join(self.path, name), wait=wait)
+        key = join(self.path, name)
+        if self._commits is None:
+            return self._store.open(key, wait=wait)
+        return ordinary.open_(self._commits.store, key, wait=wait)
 
     def readlink(self, name: str) -> str:
         """See `views.base.Folder`."""
@@ -41,3 +52,63 @@ class RawFolder(Folder):
         entry = self._store.stat(path)
         facts = {"view": "raw", "path": path, "kind": entry.kind.name.lower()}
         return facts if entry.kind is Kind.FOLDER else {**facts, "size": entry.size}
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def create(self, name: str, *, exclusive: bool = False) -> Writer:
+        """See `views.base.Folder`."""
+        return ordinary.create(self._writing, self._changed(name), exclusive=exclusive)
+
+    def write(self, name: str, *, truncate: bool = False) -> Writer:
+        """See `views.base.Folder`."""
+        return ordinary.write(self._writing, self._changed(name), truncate=truncate)
+
+    def remove(self, name: str) -> None:
+        """See `views.base.Folder`."""
+        self._writing.store.remove(self._changed(name))
+
+    def rename(self, name: str, to: Folder, new_name: str, *, replace: bool = True) -> bool:
+        """See `views.base.Folder`. It is the same file then, always."""
+        new_key = self._other(to)._changed(new_name)
+        self._writing.store.rename(self._changed(name), new_key, replace=replace)
+        return True
+
+    def link(self, name: str, to: Folder, new_name: str) -> None:
+        """See `views.base.Folder`."""
+        new_key = self._other(to)._changed(new_name)
+        self._writing.store.link(self._changed(name), new_key)
+
+    def make_folder(self, name: str) -> None:
+        """See `views.base.Folder`."""
+        self._writing.store.make_folder(self._changed(name))
+
+    def remove_folder(self, name: str) -> None:
+        """See `views.base.Folder`."""
+        self._writing.store.remove_folder(self._changed(name))
+
+    def set_mtime(self, name: str, mtime_ns: int) -> None:
+        """See `views.base.Folder`."""
+        self._writing.store.set_mtime(self._changed(name), mtime_ns)
+
+    def sync(self) -> None:
+        """See `views.base.Folder`."""
+        if self._commits is not None:
+            self._commits.store.sync_folder(self.path)
+
+    @property
+    def _writing(self) -> Commits:
+        if self._commits is None:
+            raise ReadOnly("the view cannot be written")
+        return self._commits
+
+    def _changed(self, name: str) -> str:
+        """The key of a name that is to be changed. Raises `Denied` for what is our own."""
+        key = join(self.path, name)
+        if key.partition("/")[0] == OWN_NAME:
+            raise Denied(f"{key} is where zarrfuse keeps its own files")
+        return key
+
+    def _other(self, folder: Folder) -> "RawFolder":
+        if not isinstance(folder, RawFolder) or folder._store is not self._store:
+            raise Elsewhere(f"{folder.path or 'the root'} is not in the same view as {self.path}")
+        return folder

@@ -5,7 +5,7 @@ Used by `opening`. It knows the views by their roots and names, not what they sh
 
 from collections.abc import Iterator, Mapping
 
-from zarrfuse.errors import NotFound
+from zarrfuse.errors import Elsewhere, NotFound
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.views.base import Facts, Folder, join
 
@@ -63,10 +63,30 @@ class _Below:
         self.lookup = folder.lookup
         self.open = folder.open
         self.readlink = folder.readlink
+        self.create = folder.create
+        self.write = folder.write
+        self.remove = folder.remove
+        self.make_folder = folder.make_folder
+        self.remove_folder = folder.remove_folder
+        self.set_mtime = folder.set_mtime
+        self.sync = folder.sync
 
     def child(self, name: str) -> Folder:
         """See `views.base.Folder`."""
         return _Below(self._view, self._folder.child(name))
+
+    def rename(self, name: str, to: Folder, new_name: str, *, replace: bool = True) -> bool:
+        """See `views.base.Folder`. Raises `Elsewhere` if `to` is in another view."""
+        return self._folder.rename(name, self._beside(to), new_name, replace=replace)
+
+    def link(self, name: str, to: Folder, new_name: str) -> None:
+        """See `views.base.Folder`. Raises `Elsewhere` if `to` is in another view."""
+        self._folder.link(name, self._beside(to), new_name)
+
+    def _beside(self, to: Folder) -> Folder:
+        if not isinstance(to, _Below) or to._view != self._view:
+            raise Elsewhere(f"{to.path or 'the root'} is not in the view {self._view}")
+        return to._folder
 
     def facts(self, name: str | None) -> Facts:
         """See `views.base.Folder`; the path is that below all views."""

@@ -1,0 +1,236 @@
+"""The chunks of an array that are stored in parts, as one file each.
+
+Owns which stored names are parts of which chunk, and looking at, listing and opening all parts of a
+chunk together. Used by `chunks`. It must not know nodes beyond the one array, or how chunks are
+written; the lock that whoever writes one holds keeps it from seeing a chunk half old, half new.
+"""
+
+import errno
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from zarrfuse.errors import Corrupt, Denied, NotFound, Stale
+from zarrfuse.files.segments import Broken, Segmented, Stored
+from zarrfuse.spec.concat_parts import StoredParts
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.views.base import join
+
+if TYPE_CHECKING:
+    from zarrfuse.views.chunks import ChunksView
+
+T = TypeVar("T")
+
+OPEN_PARTS = 16
+"""A chunk of up to so many parts holds them open; of more, each is opened when it is read."""
+WRITABLE_OPEN_PARTS = 1000
+"""The same where chunks may be written: whoever has one open goes on reading the old bytes. Of more
+parts, as of those that a process may not hold open, those that were replaced are ESTALE."""
+_TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
+
+
+class InParts:
+    """An array of parts, seen from a folder at or below it; `prefix` leads from it to the folder."""
+
+    __slots__ = ("_view", "node", "parts", "path", "prefix")
+
+    def __init__(
+        self, view: "ChunksView", node: ArrayNode, parts: StoredParts, path: str, prefix: str
+    ) -> None:
+        self._view = view
+        self.node = node
+        self.parts = parts
+        self.path = path
+        self.prefix = prefix
+
+    def is_chunk(self, name: str) -> bool:
+        """Whether a name in the folder is a chunk key of the grid."""
+        return self.node.chunk_at(self.prefix + name) is not None
+
+    def chunk_of(self, name: str) -> str | None:
+        """The key, relative to the array, of the chunk that a stored name is a part of."""
+        for key, _ in self.parts.candidates(self.prefix + name):
+            if self.node.chunk_at(key) is not None:
+                return key
+        return None
+
+    def entry(self, name: str, *, wait: bool = True) -> Entry | None:
+        """A chunk as a listing shows it; None if none of its parts is stored."""
+        keys = self._part_keys(name)
+        if not wait and len(keys) > OPEN_PARTS:
+            raise BlockingIOError(errno.EAGAIN, "so many parts take their time")
+        parts = self._stat_all(keys, wait)
+        present = [part for part in parts if part is not None]
+        # All parts, or none, make the old or the new chunk, of which one part at most differs in
+        # size. Only of others it has to be known whether somebody is writing: a lock costs as much
+        # as looking at the parts.
+        if 0 < len(present) < len(keys):
+            parts = self._unchanged(name, self._stat_all, wait)
+            present = [part for part in parts if part is not None]
+        return _summed(name, present) if present else None
+
+    def facts(self, name: str) -> tuple[list[dict[str, Any]], str | None]:
+        """The stored parts of a chunk, as JSON, and what is wrong with them."""
+        keys = self._part_keys(name)
+        entries = self._unchanged(name, self._stat_all, True)
+        sizes = [None if entry is None else entry.size for entry in entries]
+        parts = [
+            {**leaf.to_json(), "key": key, "stored_size": size}
+            for leaf, key, size in zip(self.parts.leaves, keys, sizes, strict=True)
+        ]
+        return parts, self.parts.problem(sizes)
+
+    def merged(self, stored: dict[str, Entry]) -> dict[str, Entry]:
+        """What is shown of a listing of the folder."""
+        shown = dict(stored)
+        found: dict[str, list[Entry]] = {}
+        for name, entry in stored.items():
+            if entry.kind is not Kind.FILE:
+                if entry.kind is Kind.FOLDER:
+                    for chunk, part in self._parts_below(name):
+                        found.setdefault(chunk, []).append(part)
+                continue
+            key = self.chunk_of(name)
+            if key is not None:
+                del shown[name]
+                folder, slash, own_name = key.rpartition("/")
+                if self.prefix == folder + slash:
+                    found.setdefault(own_name, []).append(entry)
+            elif self.is_chunk(name):
+                del shown[name]  # a file under a chunk's key that is none of its parts
+        for chunk, parts in found.items():
+            shown[chunk] = _summed(chunk, parts)
+        return shown
+
+    def open(self, name: str, *, wait: bool = True) -> Reader:
+        """Open a chunk. One that is not whole opens, and each read says why. Raises `NotFound`."""
+        opened = self._unchanged(name, self._open_all, wait, _close)
+        try:
+            present = [reader for reader in opened if reader is not None]
+            if not present:
+                raise NotFound(f"the chunk {self.prefix}{name} in {self.path} has no stored part")
+            problem = self.parts.problem(
+                [None if reader is None else reader.size for reader in opened]
+            )
+            if problem is None:
+                return present[0] if len(present) == 1 else Segmented(present)
+            problem = f"{self.path or 'the root array'}: chunk {self.prefix}{name}: {problem}"
+            self._view.report(problem)
+            size = sum(reader.size for reader in present)
+            if not size:  # of an empty file nothing is ever read, so opening must say it
+                raise Corrupt(problem)
+            broken = Broken(size, max(reader.mtime_ns for reader in present), problem)
+        except BaseException:
+            _close(opened)
+            raise
+        _close(opened)
+        return broken
+
+    # -- parts -------------------------------------------------------------------------------
+
+    def _chunk_key(self, name: str) -> str:
+        return join(self.path, self.prefix + name)
+
+    def _part_keys(self, name: str) -> list[str]:
+        """The stored keys of a chunk's parts, in order."""
+        chunk = self._chunk_key(name)
+        return [chunk + leaf.key_suffix for leaf in self.parts.leaves]
+
+    def _unchanged(
+        self,
+        name: str,
+        look: Callable[[list[str], bool], T],
+        wait: bool,
+        give_back: Callable[[T], None] | None = None,
+    ) -> T:
+        """What `look` finds of the parts of a chunk while nobody replaces them.
+
+        It is given back, and looked for again, if the first writer of all comes meanwhile.
+        """
+        keys = self._part_keys(name)
+        if not wait and len(keys) > OPEN_PARTS:
+            raise BlockingIOError(errno.EAGAIN, "so many parts take their time")
+        if len(keys) == 1:  # which is replaced at once
+            return look(keys, wait)
+        is_first = True
+        while True:
+            found: list[T] = []
+            try:
+                with self._view.locks.locked(self._chunk_key(name), wait=wait):
+                    found.append(look(keys, wait))
+            except BaseException as error:
+                if found and give_back is not None:
+                    give_back(found[0])
+                if not isinstance(error, Stale) or not is_first:
+                    raise
+            else:
+                return found[0]
+            is_first = False
+
+    def _parts_below(self, name: str) -> Iterable[tuple[str, Entry]]:
+        """(chunk name, stored part) for the parts of chunks of this folder in its sub-folder."""
+        folder = join(self.path, self.prefix.rstrip("/"))
+        for suffix in self.parts.nested:
+            head = suffix.partition("/")[0]
+            if name.endswith(head):
+                chunk = name[: len(name) - len(head)]
+                if chunk and self.is_chunk(chunk):
+                    try:
+                        part = self._view.store.stat(join(folder, chunk + suffix))
+                    except (NotFound, Denied):
+                        continue
+                    if part.kind is Kind.FILE:
+                        yield chunk, part
+
+    def _stat_all(self, keys: Sequence[str], wait: bool) -> list[Entry | None]:
+        entries: list[Entry | None] = []
+        for key in keys:
+            try:
+                entry = self._view.store.stat(key, wait=wait)
+            except (NotFound, Denied):  # denied: the folder it would lie in leads out of the store
+                entries.append(None)
+            else:
+                entries.append(entry if entry.kind is Kind.FILE else None)
+        return entries
+
+    def _open_all(self, keys: Sequence[str], wait: bool) -> list[Reader | None]:
+        if len(keys) <= self._view.open_parts:
+            try:
+                return self._held(keys, wait)
+            except OSError as error:
+                if error.errno not in _TOO_MANY or len(keys) <= OPEN_PARTS:
+                    raise
+        entries = self._stat_all(keys, wait)
+        return [
+            None if entry is None else Stored(self._view.store, key, entry.size, entry.mtime_ns)
+            for key, entry in zip(keys, entries, strict=True)
+        ]
+
+    def _held(self, keys: Sequence[str], wait: bool) -> list[Reader | None]:
+        opened: list[Reader | None] = []
+        try:
+            for key in keys:
+                try:
+                    opened.append(self._view.store.open(key, wait=wait))
+                except NotFound:
+                    opened.append(None)
+                except Denied:
+                    if self._stat_all((key,), wait)[0] is not None:
+                        raise
+                    opened.append(None)
+        except BaseException:
+            _close(opened)
+            raise
+        return opened
+
+
+def _summed(name: str, parts: Sequence[Entry]) -> Entry:
+    return Entry(
+        name, Kind.FILE, sum(part.size for part in parts), max(part.mtime_ns for part in parts)
+    )
+
+
+def _close(readers: Iterable[Reader | None]) -> None:
+    for reader in readers:
+        if reader is not None:
+            reader.close()

@@ -1,0 +1,207 @@
+"""The `zarr.json` of a folder of the `plain` view, to who writes it.
+
+Owns what is shown in its place, what is stored when it is written (`spec.plain_writing`), and what
+happens to it when it is deleted. Used by `plain_files`.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from zarrfuse.errors import (
+    Contradiction,
+    Exists,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+)
+from zarrfuse.spec.plain_writing import stored_document
+from zarrfuse.stores.base import Kind, Reader
+from zarrfuse.stores.descriptor import read_full
+from zarrfuse.views.base import Writer, join
+from zarrfuse.views.chunks import ChunksFolder
+from zarrfuse.views.nodes import LARGEST_DOCUMENT
+from zarrfuse.views.plain_nodes import DOCUMENT, PlainNode
+from zarrfuse.views.plain_writing import PlainWriting
+from zarrfuse.views.until_stored import UntilStored
+from zarrfuse.writing.commits import write_all
+from zarrfuse.writing.spool import Spool
+from zarrfuse.writing.spooled import SpooledWriter
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFile:
+    """The `zarr.json` of a folder. `node` is what that is now, if it is one."""
+
+    writing: PlainWriting
+    folder: ChunksFolder
+    node: PlainNode | None
+
+    @property
+    def title(self) -> str:
+        """Its key."""
+        return join(self.folder.path, DOCUMENT)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The documents of Zarr v2 in place of which it is shown."""
+        if self.node is None or self.node.node is None or self.node.loaded.document == DOCUMENT:
+            return ()
+        return (self.node.loaded.document, ".zattrs", ".zmetadata")
+
+    def open(self) -> Reader:
+        if self.node is None:
+            return self.folder.open(DOCUMENT)
+        if self.node.refused is not None:
+            raise NotSupported(self.node.refused)
+        return self.folder.open(DOCUMENT) if self.node.node is None else self.node.document()
+
+    def create(self, *, exclusive: bool) -> Writer:
+        self._check_v3()
+        if exclusive and self.exists():
+            raise Exists(f"{self.title} is there")
+        return self._private(None, new=exclusive)
+
+    def write(self, *, truncate: bool) -> Writer:
+        self._check_v3()
+        if not self.exists():
+            raise NotFound(f"no {self.title}")
+        if truncate:
+            return self._private(None)
+        shown = self.open()
+        return self._private(lambda: shown)
+
+    def remove(self) -> None:
+        if self.hidden:
+            self._remove_hidden()
+            return
+        text = self._stored_text()
+        if text is not None:
+            self.writing.remember(self.folder.path, text)
+        self.folder.remove(DOCUMENT)
+
+    def set_mtime(self, mtime_ns: int) -> None:
+        self.folder.set_mtime((*self.hidden, DOCUMENT)[0], mtime_ns)
+
+    def exists(self) -> bool:
+        if self.hidden:
+            return True
+        try:
+            return self.folder.lookup(DOCUMENT).kind is not Kind.FOLDER
+        except NotFound:
+            return False
+
+    @property
+    def is_first(self) -> bool:
+        """Whether what is written here is stored as it is given, because nothing has to stay."""
+        return not self.exists() and self.writing.remembered(self.folder.path) is None
+
+    def store_copy(self, reader: Reader, *, new: bool) -> None:
+        """Store what comes of the document in an open file, as old as that is.
+
+        Raises `Contradiction`, and `Exists` if it is to be `new`.
+        """
+        written = _bytes_of(reader, self.title)
+        self._store(written, UntilStored(new), mtime_ns=reader.mtime_ns)
+
+    def _store(
+        self,
+        written: bytes,
+        until_stored: UntilStored,
+        *,
+        mtime_ns: int | None = None,
+        sync: bool = False,
+    ) -> None:
+        self._check_v3()
+        text = self._to_store(written)
+        spool = self.writing.commits.spool()
+        try:
+            write_all(spool.fd, text, 0)
+            with until_stored.storing(spool) as new:
+                self.writing.chunks.writing.store_spool(
+                    self.folder, DOCUMENT, spool, mtime_ns=mtime_ns, sync=sync, new=new
+                )
+        finally:
+            spool.close()
+        self.writing.forget(self.folder.path)
+
+    def _check_v3(self) -> None:
+        if self.hidden:
+            raise NotSupported(
+                f"{self.title} stands for {self.hidden[0]}, and cannot be written: "
+                "the node is stored as one of Zarr v2"
+            )
+
+    def _remove_hidden(self) -> None:
+        """Delete a node of Zarr v2: the document that makes it one first."""
+        for name in self.hidden:
+            with suppress(NotFound):
+                self.folder.remove(name)
+
+    def _private(self, base: Callable[[], Reader] | None, *, new: bool = False) -> Writer:
+        """`new`: storing it for the first time raises `Exists` if somebody else did meanwhile."""
+        until_stored = UntilStored(new)
+
+        def store(spool: Spool, mtime_ns: int | None, sync: bool) -> None:
+            self._store(_content(spool, self.title), until_stored, mtime_ns=mtime_ns, sync=sync)
+
+        return SpooledWriter(self.writing.commits, store, base=base, touch=self.set_mtime)
+
+    def _to_store(self, written: bytes) -> bytes:
+        stored = self._stored_text()
+        try:
+            if stored is not None:
+                return stored_document(written, stored, self._below)
+            remembered = self.writing.remembered(self.folder.path)
+            try:
+                return stored_document(written, remembered, self._below)
+            except Contradiction:  # it is a new node
+                return written
+        except Contradiction as error:
+            raise Contradiction(join(self.folder.path, str(error))) from error
+
+    def _stored_text(self) -> bytes | None:
+        return _document_in(self.folder)
+
+    def _below(self, path: str) -> bytes | None:
+        """The stored document of a node below; None as well where it cannot be read."""
+        folder = self.folder
+        for name in path.split("/"):
+            folder = folder.child(name)
+        try:
+            return _document_in(folder)
+        except (NotAFolder, OSError, Contradiction):
+            return None
+
+
+def _document_in(folder: ChunksFolder) -> bytes | None:
+    try:
+        reader = folder.open(DOCUMENT)
+    except NotFound:
+        return None
+    try:
+        return _bytes_of(reader, join(folder.path, DOCUMENT))
+    finally:
+        reader.close()
+
+
+def _bytes_of(reader: Reader, title: str) -> bytes:
+    _check_size(title, reader.size)
+    data = bytearray(reader.size)
+    if data:
+        reader.readinto(memoryview(data), 0)
+    return bytes(data)
+
+
+def _content(spool: Spool, title: str) -> bytes:
+    _check_size(title, spool.size)
+    data = bytearray(spool.size)
+    read_full(spool.fd, memoryview(data), 0, "the spool file", wait=True)
+    return bytes(data)
+
+
+def _check_size(title: str, size: int) -> None:
+    if size > LARGEST_DOCUMENT:
+        raise Contradiction(
+            f"{title} has {size} bytes, more than the {LARGEST_DOCUMENT} that are read"
+        )
