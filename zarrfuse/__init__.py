@@ -10,7 +10,8 @@ The map of the house, top to bottom; imports point down only:
 * `opening` - the view of a name; `images` - the one that decodes: its tree, decoded chunks, and the files
   made of them.
 * `plugin` - what zarr-python finds of zarrfuse: `suffix` and `packbits` (whose bits `packbits` packs);
-  `plain_store` - a store of zarr-python without a mount; `keys` - the files of a view by their keys.
+  `plain_store` - a store of zarr-python without a mount; `keys_store` - the files of a view as one;
+  `keys` - the files of a view by their keys; `fill_values` - which chunks are empty.
 * `views` - what a store looks like as a tree of files.
 * `files` - what one file is made of.
 * `stores` - where bytes live.
@@ -32,9 +33,9 @@ __version__ = "0.1.0"
 def open_store(source: str | os.PathLike[str], *, read_only: bool = True) -> "PlainStore":
     """The data in `source`, a folder or a zip file, as a store for zarr-python, xarray or dask.
 
-    It serves what `zarrfuse mount --view plain` shows, without a mount; `docs/python.md` tells how
-    to use it. Raises `OSError` if there is no such source, and `NotImplementedError` for
-    `read_only=False`.
+    It serves what `zarrfuse mount --view plain` shows, without a mount; with `read_only=False` it also
+    writes as `--read-write` does, into a folder, which is made if it is not there. `docs/python.md`
+    tells how to use it. Raises `OSError` if there is no such source, or if it can't be written.
     """
     from zarrfuse.plain_store import PlainStore  # noqa: PLC0415  # zarr-python takes 0.3 s
 

@@ -2,8 +2,9 @@
 
 Owns the way from a key to its folder: names looked up one by one, symlinks followed as the kernel
 does on a mount, and the folders that were found, kept so that the metadata of a node is not read
-again for each of its chunks. Used by `plain_store`. Synchronous, for any thread; it must not know
-zarr-python or which view it walks.
+again for each of its chunks. Who knows only keys has no folders: they are made for a key that is
+stored, and deleted behind the last one in them. Used by `keys_store`. Synchronous, for any thread; it
+must not know zarr-python or which view it walks.
 """
 
 import errno
@@ -12,13 +13,26 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 
-from zarrfuse.errors import NotAFolder, NotFound
-from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.errors import (
+    Denied,
+    Exists,
+    IsAFolder,
+    NotAFolder,
+    NotEmpty,
+    NotFound,
+    NotSupported,
+    ZarrfuseError,
+)
+from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader
 from zarrfuse.views.base import Folder, join
 
 _MOST_LINKS = 40  # as many as Linux follows in one path
 _FOLDERS_KEPT = 1000
+_RACES_TOLERATED = 100  # in each, somebody else deleted a folder in which a key was to be stored
+_PASSES = 4
 
 
 class Keys:
@@ -45,6 +59,62 @@ class Keys:
         if entry.kind is not Kind.FILE:
             raise NotFound(f"{key} is no file")
         return entry
+
+    def store(self, key: str, data: memoryview, *, new: bool = False) -> None:
+        """Store bytes under `key`, and make the folders that it needs.
+
+        Whole or not at all where the view has private copies. `new`: raises `Exists` if there is
+        a file. Raises what `views.base.Folder.create` and `Writer.store` do, and `NotAFolder` where a
+        file lies in the way.
+        """
+        path, name = _changed(key)
+        for attempt in range(_RACES_TOLERATED):
+            try:
+                self._store(self._made(path), name, data, new=new)
+                return
+            except NotFound:
+                if attempt == _RACES_TOLERATED - 1:
+                    raise
+                self._forget(path)
+
+    def remove(self, key: str) -> None:
+        """Delete the file under `key`, and the folders above that are empty then.
+
+        Nothing happens if there is none.
+        """
+        path, name = _changed(key)
+        try:
+            self._folder(path).remove(name)
+        except (NotFound, NotAFolder, IsAFolder):
+            return
+        self._tidy(path)
+
+    def remove_folder(self, path: str) -> None:
+        """Delete a folder with all in it, and those above that are empty then; of `""`, what is in it.
+
+        Nothing happens if there is none. Symlinks are deleted, and not followed. Raises `NotAFolder`
+        for a file.
+        """
+        if not path:
+            self._empty(self._root)
+            self._forget("")
+            return
+        above, name = _changed(path)
+        try:
+            folder = self._folder(above)
+            kind = folder.lookup(name).kind
+        except (NotFound, NotAFolder):
+            return
+        if kind is Kind.FILE:
+            raise NotAFolder(f"{path} is a file")
+        try:
+            if kind is Kind.LINK:
+                folder.remove(name)
+            else:
+                self._remove_tree(folder, name)
+        finally:
+            self._forget(path)
+        self._tidy(above)
 
     def names(self, path: str) -> Iterator[str]:
         """The names of files and folders in the folder `path`; none if there is no such folder.
@@ -149,13 +219,83 @@ class Keys:
             if known.path == below.path:
                 below = known  # the same place as before, and it knows its node
         else:
-            raise NotFound(f"{path} is no folder")
+            raise NotAFolder(f"{path} is no folder")
         with self._lock:
             self._folders[path] = below, seen_at
             self._folders.move_to_end(path)
             if len(self._folders) > _FOLDERS_KEPT:
                 self._folders.popitem(last=False)
         return below, seen_at
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def _store(self, folder: Folder, name: str, data: memoryview, *, new: bool) -> None:
+        writer = folder.create(name, exclusive=new)
+        try:
+            if data:
+                writer.write(data, 0)
+            writer.store()
+        finally:
+            writer.close()
+
+    def _made(self, path: str) -> Folder:
+        """The folder `path`, made if it is not there, and so are those above."""
+        try:
+            return self._folder(path)
+        except NotFound:
+            above, name = _split(path)
+            with suppress(Exists):
+                self._made(above).make_folder(_checked(name, path))
+            return self._folder(path)
+
+    def _tidy(self, path: str) -> None:
+        """Delete a folder, and those above, as long as they are empty."""
+        while path:
+            above, name = _split(path)
+            try:
+                self._folder(above).remove_folder(name)
+            except (NotEmpty, NotFound, NotAFolder, NotSupported, Denied):
+                return
+            finally:
+                self._forget(path)
+            path = above
+
+    def _remove_tree(self, folder: Folder, name: str) -> None:
+        self._empty(folder.child(name))
+        with suppress(NotFound):
+            folder.remove_folder(name)
+
+    def _empty(self, folder: Folder) -> None:
+        """Delete all that is in a folder.
+
+        The metadata last, so that chunks are deleted as such. Behind it, other files may be shown that
+        it hid, and those of a node that was refused can be deleted: hence the passes.
+        """
+        problem: ZarrfuseError | None = None
+        for _ in range(_PASSES):
+            found = sorted(_scanned(folder), key=lambda entry: entry.name in METADATA_NAMES)
+            if not found:
+                return
+            problem = None
+            for entry in found:
+                try:
+                    if entry.kind is Kind.FOLDER and not entry.denied:
+                        self._remove_tree(folder, entry.name)
+                    else:
+                        folder.remove(entry.name)
+                except NotFound:
+                    continue
+                except (NotEmpty, NotSupported) as error:
+                    problem = error
+        if problem is not None:
+            raise problem
+
+    def _forget(self, path: str) -> None:
+        """No longer know the folder `path`, and those in it."""
+        with self._lock:
+            below = f"{path}/" if path else ""
+            for known in [each for each in self._folders if f"{each}/".startswith(below)]:
+                del self._folders[known]
 
 
 def _scanned(folder: Folder) -> Iterator[Entry]:
@@ -172,6 +312,14 @@ def _split(key: str) -> tuple[str, str]:
     if slash and not path:
         raise NotFound(f"no key begins with a slash, as {key!r} does")
     return path, name
+
+
+def _changed(key: str) -> tuple[str, str]:
+    """The folder of a key that is to be changed, and the name in it. Raises `Denied` for our own."""
+    path, name = _split(key)
+    if key.partition("/")[0] == OWN_NAME:
+        raise Denied(f"{key} is where zarrfuse keeps its own files")
+    return path, _checked(name, key)
 
 
 def _checked(name: str, path: str) -> str:

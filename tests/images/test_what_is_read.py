@@ -26,7 +26,7 @@ from zarrfuse.views.base import Folder
 
 
 @dataclass
-class Watched(Reader):
+class Watched:
     """A reader that takes down which bytes are read."""
 
     inner: Reader

@@ -33,7 +33,7 @@ from zarrfuse.views.chunks import ChunksFolder, ChunksView
 from zarrfuse.views.nodes import Loaded
 
 if TYPE_CHECKING:
-    from zarrfuse.plain_store import KeysStore
+    from zarrfuse.keys_store import KeysStore
 
 _ARRAYS_KEPT = 1000
 
@@ -69,7 +69,7 @@ class Decoder:
         with self._opening:  # not the other lock: it takes 0.3 s to import zarr
             if self._store is None:
                 zarr_python()
-                from zarrfuse.plain_store import KeysStore, keys_of  # noqa: PLC0415
+                from zarrfuse.keys_store import KeysStore, keys_of  # noqa: PLC0415
 
                 self._store = KeysStore(keys_of(self.chunks))
             return self._store

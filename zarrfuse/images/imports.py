@@ -33,5 +33,5 @@ def zarr_python() -> ModuleType:
     with _importing:
         import zarr  # noqa: PLC0415
 
-        import zarrfuse.plain_store  # noqa: F401, PLC0415
+        import zarrfuse.keys_store  # noqa: F401, PLC0415
     return zarr

@@ -34,7 +34,7 @@ from zarrfuse.views.plain_nodes import judge
 if TYPE_CHECKING:
     import zarr
 
-    from zarrfuse.plain_store import KeysStore
+    from zarrfuse.keys_store import KeysStore
 
 Coords = tuple[int, ...]
 Stamp = tuple[int, int]

@@ -1,0 +1,131 @@
+"""Whether a chunk holds nothing but the fill value, of whatever type and however it is encoded."""
+
+import json
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from datasets import array
+from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
+from zarr.core.buffer import Buffer
+from zarr.storage import MemoryStore
+
+from zarrfuse import fill_values
+from zarrfuse.fill_values import is_fill
+from zarrfuse.spec.node import ArrayNode, parse_v3
+
+Chunk = tuple[ArrayNode, bytes]
+
+ENCODINGS: list[dict[str, Any]] = [
+    {"compressors": None},
+    {"compressors": [ZstdCodec()]},
+    {"compressors": [GzipCodec(), Crc32cCodec()]},
+    {"compressors": [BloscCodec()]},
+    {"chunks": (2, 3), "shards": (4, 6)},
+    {"filters": [TransposeCodec(order=(1, 0))]},
+]
+FILLED: list[tuple[Any, Any, str]] = [
+    (0, 1, "uint8"),
+    (7, 0, ">u2"),
+    (True, False, "bool"),
+    (math.nan, 1.0, "float32"),
+    (-0.0, 0.0, "float64"),
+    (0.0, -0.0, "float64"),
+    (math.inf, -math.inf, "float16"),
+    (complex(0, math.nan), 0, "complex64"),
+    ("x", "y", "U4"),
+    (np.datetime64("NaT", "s"), np.datetime64(1, "s"), "M8[s]"),
+]
+
+
+def chunk(values: Any, fill_value: Any, dtype: Any, **options: Any) -> Chunk:
+    """The first chunk, or shard, of a small array as zarr-python writes it, empty or not."""
+    stored: dict[str, Buffer] = {}
+    with warnings.catch_warnings():  # that other programs may not know all of these types
+        warnings.simplefilter("ignore")
+        made = zarr.create_array(
+            MemoryStore(stored),
+            dtype=dtype,
+            fill_value=fill_value,
+            config={"write_empty_chunks": True},
+            **{"shape": (5, 7), "chunks": (4, 6), **options},
+        )
+        made[...] = values
+    node = parse_v3(stored["zarr.json"].to_bytes())
+    assert isinstance(node, ArrayNode)
+    return node, stored[node.chunk_key((0,) * node.ndim)].to_bytes()
+
+
+@pytest.mark.parametrize("options", ENCODINGS)
+@pytest.mark.parametrize(("fill_value", "other", "dtype"), FILLED)
+def test_only_the_fill_value_is_empty(
+    fill_value: Any, other: Any, dtype: str, options: dict[str, Any]
+) -> None:
+    assert is_fill(*chunk(fill_value, fill_value, dtype, **options))
+    assert not is_fill(*chunk(other, fill_value, dtype, **options))
+
+
+def test_one_other_element_is_enough() -> None:
+    values = np.zeros((5, 7), "uint16")
+    values[3, 5] = 1
+    assert not is_fill(*chunk(values, 0, "uint16"))
+
+
+def test_another_nan_is_not_the_fill_value() -> None:
+    other = np.frombuffer(b"\x01\x00\xc0\x7f", "float32")[0]
+    assert np.isnan(other)
+    assert not is_fill(*chunk(other, math.nan, "float32"))
+
+
+def test_strings_of_any_length() -> None:
+    assert is_fill(*chunk("x", "x", str))
+    assert not is_fill(*chunk("y", "x", str))
+
+
+def test_the_chunk_of_a_scalar() -> None:
+    assert is_fill(*chunk(3, 3, "int8", shape=(), chunks=()))
+    assert not is_fill(*chunk(4, 3, "int8", shape=(), chunks=()))
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x00" * 7, b"no zstd"])
+def test_what_cannot_be_decoded_is_not_empty(damage: bytes) -> None:
+    node, _ = chunk(0, 0, "uint8")
+    assert not is_fill(node, damage)
+
+
+def test_a_codec_that_nobody_knows_empties_nothing() -> None:
+    node = parse_v3(array(codecs=[{"name": "bytes"}, {"name": "example.unknown"}]))
+    assert isinstance(node, ArrayNode)
+    assert not is_fill(node, bytes(4))
+
+
+def test_an_array_without_a_fill_value_has_no_empty_chunks() -> None:
+    document = json.loads(array())
+    del document["fill_value"]
+    node = parse_v3(json.dumps(document).encode())
+    assert isinstance(node, ArrayNode)
+    assert not is_fill(node, bytes(4))
+
+
+def test_a_chunk_of_very_many_elements_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, data = chunk(0, 0, "uint8")
+    monkeypatch.setattr("zarrfuse.fill_values._MOST_ELEMENTS", 24)
+    assert is_fill(node, data)
+    monkeypatch.setattr("zarrfuse.fill_values._MOST_ELEMENTS", 23)
+    assert not is_fill(node, data)
+
+
+def test_chunks_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def decoded(*_: Any) -> Any:
+        seen.append(fill_values._one_at_a_time.locked())
+        return np.zeros(1), 0
+
+    monkeypatch.setattr(fill_values, "_decoded", decoded)
+    assert is_fill(*chunk(0, 0, "uint8"))
+    assert seen == [True]
+    assert not fill_values._one_at_a_time.locked()
