@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
@@ -12,9 +13,16 @@ from typing import NoReturn, TypeVar
 from benchmarks.datasets import QUICK, Sizes, write_datasets
 from benchmarks.image_arrays import QUICK_IMAGES, ImageSizes, write_image_arrays
 from benchmarks.images import OURS, ZARR, ImageMeasurements, ImageTable
-from benchmarks.measurements import Measurement, Measurements, compiled_reader
+from benchmarks.measurements import Measurements, compiled_reader
 from benchmarks.systems import Failed, Folder, FuseMount, System, bindfs, images, zarrfuse
-from benchmarks.table import Table, machine
+from benchmarks.table import Measured, Table, machine
+from benchmarks.writing import (
+    QUICK_WRITING,
+    WritingSizes,
+    bindfs_writable,
+    writing_measurements,
+    zarrfuse_writable,
+)
 from zarrfuse.opening import default_cache_bytes
 
 T = TypeVar("T")
@@ -27,7 +35,8 @@ _IMAGE_NAMES = (
     *("image-tiff", "image-tiff-sharded", "image-npy", "image-first-page", "image-page-at-once"),
     *("image-windows", "image-windows-frames", "image-memory"),
 )
-_NAMES = (*_MOUNT_NAMES, *_IMAGE_NAMES)
+_WRITING_NAMES = ("write-parts", "write-chunk")
+_NAMES = (*_MOUNT_NAMES, *_WRITING_NAMES, *_IMAGE_NAMES)
 
 
 def main() -> int:
@@ -75,6 +84,8 @@ def _measured(folder: Path, options: argparse.Namespace) -> str:
     tables = []
     if set(options.only) & set(_MOUNT_NAMES):
         tables.append(_beside_bindfs(folder, options, reader))
+    if set(options.only) & set(_WRITING_NAMES):
+        tables.append(_writing_beside_bindfs(folder, options))
     if set(options.only) & set(_IMAGE_NAMES):
         tables.append(_beside_zarr_python(folder, options, reader))
     return "\n\n".join((machine(folder), *tables))
@@ -89,20 +100,38 @@ def _beside_bindfs(folder: Path, options: argparse.Namespace, reader: str) -> st
     readahead_kib = _first_mounts(datasets.ten, mounts)
 
     chosen = [m for m in measurements.all if m.name in options.only]
-    figures: dict[str, dict[str, list[float]]] = {m.name: {} for m in chosen}
-    for number in range(options.rounds):
-        for measurement in chosen:
-            _say(f"round {number + 1} of {options.rounds}: {measurement.title}")
-            for system in _in_turn(systems, number):
-                if system.name in measurement.systems:
-                    seconds = measurement.seconds(system)
-                    figures[measurement.name].setdefault(system.name, []).append(seconds)
+    rows = _figures(chosen, systems, options.rounds)
     memory: dict[str, int] = {}
     if "memory" in options.only:
         _say("peak memory")
         memory = {mount.name: measurements.peak_memory_bytes(mount) for mount in mounts}
-    rows: list[tuple[Measurement, dict[str, list[float]]]] = [(m, figures[m.name]) for m in chosen]
     return Table(options.rounds, readahead_kib, rows, memory).markdown()
+
+
+def _writing_beside_bindfs(folder: Path, options: argparse.Namespace) -> str:
+    sizes = QUICK_WRITING if options.quick else WritingSizes()
+    mounts = (bindfs_writable(folder), zarrfuse_writable(folder))
+    chosen = [m for m in writing_measurements(folder, sizes) if m.name in options.only]
+    empty = folder / "empty"
+    empty.mkdir()
+    readahead_kib = _first_mounts(empty, mounts)
+    rows = _figures(chosen, (Folder(), *mounts), options.rounds)
+    return Table(options.rounds, readahead_kib, rows, {}).markdown()
+
+
+def _figures(
+    chosen: Sequence[Measured], systems: tuple[System, ...], rounds: int
+) -> list[tuple[Measured, dict[str, list[float]]]]:
+    """Each measurement with the seconds of each system, which take turns in each round."""
+    figures: dict[str, dict[str, list[float]]] = {m.name: {} for m in chosen}
+    for number in range(rounds):
+        for measurement in chosen:
+            _say(f"round {number + 1} of {rounds}: {measurement.title}")
+            for system in _in_turn(systems, number):
+                if system.name in measurement.systems:
+                    seconds = measurement.seconds(system)
+                    figures[measurement.name].setdefault(system.name, []).append(seconds)
+    return [(m, figures[m.name]) for m in chosen]
 
 
 def _beside_zarr_python(folder: Path, options: argparse.Namespace, reader: str) -> str:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
+from typing import Protocol
 
-from benchmarks.measurements import Measurement, Unit
-from benchmarks.systems import Failed, run
+from benchmarks.measurements import Unit
+from benchmarks.systems import Failed, System, run
 
 Figures = Mapping[str, Sequence[float]]
 """Seconds by system, one for each round."""
@@ -54,6 +55,8 @@ def target_of(name: str, readahead_kib: int) -> Target:
         "info": Target(per_s=2000),
         "info-mount": Target(),
         "nodes": Target(per_s=2000),
+        "write-parts": Target(to_bindfs=0.6),
+        "write-chunk": Target(to_bindfs=0.6),
     }[name]
 
 
@@ -64,13 +67,40 @@ def ratio(figures: Figures, other: str) -> float | None:
     return median(ratios) if ratios else None
 
 
+class Measured(Protocol):
+    """What a row of the table tells of."""
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line."""
+
+    @property
+    def title(self) -> str:
+        """What was done."""
+
+    @property
+    def unit(self) -> Unit:
+        """How it is told."""
+
+    @property
+    def work(self) -> int:
+        """Bytes, or things, in the seconds that were measured."""
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """On which systems it is measured."""
+
+    def seconds(self, system: System) -> float:
+        """Do it once."""
+
+
 @dataclass
 class Table:
     """What was measured of mounts beside bindfs and the folder itself, in one run."""
 
     rounds: int
     readahead_kib: int
-    rows: Sequence[tuple[Measurement, Figures]]
+    rows: Sequence[tuple[Measured, Figures]]
     memory_bytes: Mapping[str, int]
 
     def markdown(self) -> str:
@@ -87,7 +117,7 @@ class Table:
             f"fastest round of zarrfuse.\n\n{text}\n"
         )
 
-    def _row(self, measurement: Measurement, figures: Figures) -> list[str]:
+    def _row(self, measurement: Measured, figures: Figures) -> list[str]:
         target = target_of(measurement.name, self.readahead_kib)
         to_bindfs, to_raw = ratio(figures, "bindfs"), ratio(figures, "raw")
         ours = figures.get("zarrfuse", ())
