@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from zarrfuse import __version__
-from zarrfuse.config import FORMATS, VIEWS, MountConfig
+from zarrfuse.config import FORMATS, READ_ONLY_VIEWS, VIEWS, MountConfig
 from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
@@ -127,7 +127,7 @@ def _path(name: str, help_: str) -> Any:
     return typer.Argument(metavar=name, help=help_, callback=_not_empty)
 
 
-Source = Annotated[str, _path("SOURCE", "A folder, or a .zip or .ozx file.")]
+Source = Annotated[str, _path("SOURCE", "A folder, a .zip or .ozx file, or s3://BUCKET/PREFIX.")]
 
 
 @app.command()
@@ -145,6 +145,22 @@ def mount(
     option: Annotated[
         list[str] | None,
         typer.Option("-o", metavar="OPT,...", help="Options of mount(8) and fuse(8)."),
+    ] = None,
+    read_write: Annotated[
+        bool,
+        typer.Option(
+            "--read-write",
+            help="Write too, in the views `chunks`, `plain` and `raw`: chunks are split into their "
+            "parts, and stored whole or not at all.",
+        ),
+    ] = False,
+    spool_dir: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where a chunk that is being written waits until it is stored; beside the store "
+            "unless given.",
+        ),
     ] = None,
     foreground: Annotated[
         bool, typer.Option("--foreground", "-f", help="Stay, and log to the terminal.")
@@ -187,15 +203,20 @@ def mount(
 ) -> None:
     """Mount SOURCE on MOUNTPOINT. In the background, and ready when the command returns."""
     from zarrfuse import daemon, mounts  # noqa: PLC0415
+    from zarrfuse.stores.opening import is_url  # noqa: PLC0415
 
     if view not in VIEWS:
         raise typer.BadParameter(f"{view} is none of {', '.join(VIEWS)}", param_hint="--view")
+    if read_write and view in READ_ONLY_VIEWS:
+        raise typer.BadParameter(f"the view {view} can't be written", param_hint="--read-write")
     daemon.mount(
         MountConfig(
-            source=os.path.realpath(source),
+            source=source if is_url(source) else os.path.realpath(source),
             mountpoint=mounts.resolved(mountpoint),
             view=view,
             options=tuple(word for text in option or () for word in text.split(",") if word),
+            read_write=read_write,
+            spool_dir=spool_dir and os.path.abspath(spool_dir),
             foreground=foreground,
             allow_other=allow_other,
             follow_symlinks=follow_symlinks,
@@ -223,7 +244,10 @@ def unmount(
     mounted = mounts.mount_at(path)
     if mounted is None or not mounted.type.startswith("fuse"):
         _fail(f"{path} is not mounted")
+    process = None if lazy else mounts.daemon_of(mounted)
     mounts.unmount(path, lazy=lazy)
+    if process is not None:
+        mounts.wait_for_end(process)
 
 
 @app.command()
@@ -247,13 +271,16 @@ def check(
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every chunk: verify checksums and shard indexes.")
     ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="First finish writes that were interrupted.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say what is wrong with SOURCE. Exits with 0 if nothing is, 1 if something is, 2 if SOURCE
     cannot be looked at."""
     from zarrfuse.check.run import run  # noqa: PLC0415
 
-    raise typer.Exit(run(source, deep=deep, as_json=as_json))
+    raise typer.Exit(run(source, deep=deep, as_json=as_json, repair=repair))
 
 
 @app.command()

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 VIEWS = ("chunks", "plain", "images", "raw", "all")
 """Names of the views that can be mounted; the first is the default."""
 
+READ_ONLY_VIEWS = ("images",)
+"""Views that cannot be written. In `all` these are read-only folders."""
+
 FORMATS = ("tiff", "npy", "png", "ome")
 """What the `images` view renders: arrays and chunks, arrays, their pictures, and pyramids."""
 
@@ -40,6 +43,9 @@ class MountConfig:
     view: str = VIEWS[0]
     options: tuple[str, ...] = ()
     """Options for the kernel and libfuse, as `-o` takes them."""
+    read_write: bool = False
+    spool_dir: str | None = None
+    """Where what is written waits to be stored; None: beside the store."""
     foreground: bool = False
     allow_other: bool = False
     follow_symlinks: bool = False

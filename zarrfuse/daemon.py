@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from typing import ClassVar, NoReturn
+from typing import ClassVar, NoReturn, cast
 
 import pyfuse3
 import trio
@@ -23,12 +23,15 @@ from zarrfuse import __version__, eager, mounts
 from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import ZarrOperations
+from zarrfuse.fuse_names import ReadWriteOperations
 from zarrfuse.images.imports import import_libraries
 from zarrfuse.images.memory import settle as settle_memory
 from zarrfuse.opening import DECODING, default_cache_bytes, open_view, root_name
-from zarrfuse.stores.base import Entry, Kind, Store
-from zarrfuse.stores.opening import open_store
+from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
+from zarrfuse.stores.opening import is_url, open_store
 from zarrfuse.views.base import Folder
+from zarrfuse.writing.commits import Commits
+from zarrfuse.writing.forward import rolled_forward
 
 log = logging.getLogger(__name__)
 
@@ -46,16 +49,23 @@ def mount(config: MountConfig) -> None:
 
     In the foreground, return when it has been unmounted. Raises `MountError` with the reason.
     """
-    store = open_store(config.source, follow_symlinks=config.follow_symlinks)
+    # What talks to servers does not survive a fork: opened in the daemon. All else is opened here.
+    store = None if is_url(config.source) and not config.foreground else _opened(config)
     mounts.check(config.source, config.mountpoint, nonempty="nonempty" in config.options)
-    if config.foreground:
+    if store is not None and config.foreground:
         _log_to(config)
         serve(config, store, lambda: log.info("%s is mounted", config.mountpoint))
     else:
         _serve_in_background(config, store)
 
 
-def _serve_in_background(config: MountConfig, store: Store) -> None:
+def _opened(config: MountConfig) -> Store:
+    return open_store(
+        config.source, follow_symlinks=config.follow_symlinks, writable=config.read_write
+    )
+
+
+def _serve_in_background(config: MountConfig, store: Store | None) -> None:
     receiving, sending = os.pipe()
     if os.fork() == 0:
         os.close(receiving)
@@ -67,7 +77,7 @@ def _serve_in_background(config: MountConfig, store: Store) -> None:
         raise MountError(os.fsdecode(said) or "the daemon ended before it was ready")
 
 
-def _become_daemon(config: MountConfig, store: Store, sending: int) -> NoReturn:
+def _become_daemon(config: MountConfig, store: Store | None, sending: int) -> NoReturn:
     """Runs in the forked process, and ends it."""
     status = 1
     try:
@@ -81,20 +91,28 @@ def _become_daemon(config: MountConfig, store: Store, sending: int) -> NoReturn:
         _log_to(config)
 
         def ready() -> None:
+            nonlocal sending
             os.write(sending, _READY)
-            os.close(sending)
+            told, sending = sending, -1  # another file may get this number next
+            os.close(told)
 
-        serve(config, store, ready)
+        serve(config, store or _opened(config), ready)
         status = 0
     except ZarrfuseError as error:
         log.error("%s", error)
-        os.write(sending, os.fsencode(str(error)))
+        _say(sending, os.fsencode(str(error)))
     except BaseException as error:
         log.exception("the daemon failed")
-        os.write(sending, f"the daemon failed: {text_of(error)}".encode())
+        _say(sending, f"the daemon failed: {text_of(error)}".encode())
     finally:
         logging.shutdown()
         os._exit(status)
+
+
+def _say(sending: int, text: bytes) -> None:
+    """Tell whoever waits for the mount, if it has not been told that it is ready."""
+    if sending >= 0:
+        os.write(sending, text)
 
 
 def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
@@ -111,15 +129,21 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
 
         asked = config.cache_bytes
         cache = ByteCache(default_cache_bytes() if asked is None else asked)
+    commits = None
+    if config.read_write:
+        commits = Commits(cast(WritableStore, store), config.spool_dir)
+        commits.recover()
     root = open_view(
         config.view,
-        store,
+        rolled_forward(store),
         ttl_s,
+        commits=commits,
         root_name=root_name(config.source),
         formats=config.formats,
         cache=cache,
     )
-    operations = ZarrOperations(
+    kind = ReadWriteOperations if config.read_write else ZarrOperations
+    operations = kind(
         root,
         _entry_of(root),
         ttl_s=ttl_s,
@@ -147,6 +171,8 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
     finally:
         # It unmounts by the path, where by now there may be the mount of another daemon.
         pyfuse3.close(unmount=mounts.mount_at(config.mountpoint) == mounted)
+        if commits is not None:
+            commits.close()
         store.close()
     log.info("%s is unmounted", config.mountpoint)
 
@@ -170,7 +196,9 @@ def _settle_process() -> None:
 def _mount(operations: ZarrOperations, config: MountConfig) -> None:
     """`pyfuse3.init`; what libfuse prints when it fails becomes the reason."""
     name = config.source.encode("ascii", "backslashreplace").decode()
-    options = ["ro", "default_permissions", "subtype=zarrfuse", f"fsname={_escaped(name)}"]
+    options = ["default_permissions", "subtype=zarrfuse", f"fsname={_escaped(name)}"]
+    if not config.read_write:
+        options.append("ro")
     options += filter(_is_for_libfuse, config.options)  # of two that contradict, the last counts
     if config.allow_other:
         options.append("allow_other")

@@ -37,7 +37,7 @@ from zarrfuse.files.segments import Rendered
 from zarrfuse.handles import OpenDirectory, OpenFile
 from zarrfuse.inodes import CONTROL_INODE, ROOT_INODE, Directory, InodeTable, is_hidden
 from zarrfuse.replies import OWN_OFFSETS, Replies
-from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.stores.base import Entry, Kind, Reader, is_live
 from zarrfuse.threads import Scan, Workers
 from zarrfuse.views.attributes import attributes
 from zarrfuse.views.base import Folder
@@ -47,19 +47,27 @@ log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S", bound="ZarrOperations")
 
 LARGEST_READ = 1 << 20  # no kernel asks for more at once
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
+_ANSWERS = frozenset(
+    {
+        *(errno.ENOENT, errno.EROFS, errno.ENOSYS),
+        *(errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR),
+    }
+)
+"""Not counted as errors, nor logged."""
 
 
 def answered(
-    handler: "Callable[Concatenate[ZarrOperations, P], Coroutine[Any, Any, T]]",
-) -> "Callable[Concatenate[ZarrOperations, P], Coroutine[Any, Any, T]]":
+    handler: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """Turn whatever leaves a handler into an errno: anything else would kill the mount."""
     request = handler.__name__.strip("_").partition("_")[0]
 
     @functools.wraps(handler)
-    async def wrapper(self: "ZarrOperations", *args: P.args, **kwargs: P.kwargs) -> T:
+    async def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
         self.requests += 1
         try:
             return await handler(self, *args, **kwargs)
@@ -81,6 +89,7 @@ class ZarrOperations(pyfuse3.Operations):
     `.zarrfuse/status.json` says of the mount before its counters; `cache`: tells of decoded chunks.
     """
 
+    writable = False
     supports_dot_lookup = False  # inode numbers mean nothing once they are forgotten
     enable_writeback_cache = False
 
@@ -111,7 +120,7 @@ class ZarrOperations(pyfuse3.Operations):
         self._directories: dict[int, OpenDirectory] = {}
         self._next_handle = 1
         self._buffer = memoryview(bytearray(LARGEST_READ))
-        self._replies = Replies(ttl_s, self.failed)
+        self._replies = Replies(ttl_s, self.failed, self._as_now, writable=self.writable)
         self._started = time.monotonic()
         self.requests = 0
         self.bytes_read = 0
@@ -135,7 +144,7 @@ class ZarrOperations(pyfuse3.Operations):
     def failed(self, request: str, error: BaseException) -> int:
         """The errno for an error; logs what is not an answer, once, with its traceback."""
         code = errno_of(error)
-        if code in (errno.ENOENT, errno.EROFS, errno.ENOSYS):
+        if code in _ANSWERS:
             return code
         self.errors += 1
         text = text_of(error)
@@ -152,7 +161,7 @@ class ZarrOperations(pyfuse3.Operations):
 
     async def _entry(self, directory: Directory, name: str) -> Entry:
         """The entry of a name: from a fresh listing, else from the view. Raises `NotFound`."""
-        if self._fresh(directory):
+        if self._fresh(directory) and name not in directory.unsure:
             entry = directory.listing.get(name)
             if entry is None:
                 raise NotFound(f"no {name} in {directory.folder.path or 'the root'}")
@@ -188,20 +197,36 @@ class ZarrOperations(pyfuse3.Operations):
         self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
         """A name in a folder. A name that is not there is an answer to keep as well."""
+        return await self._named(parent_inode, name)
+
+    async def _named(self, parent_inode: int, name: bytes) -> pyfuse3.EntryAttributes:
         text = os.fsdecode(name)
         directory = self.inodes.directory(parent_inode)
         if is_hidden(text):
             return self._replies.nothing
-        if text == CONTROL_NAME and directory is self.inodes.root:
+        if self._is_control(directory, text):
             return self._replies.attributes(self.inodes.entry(CONTROL_INODE), CONTROL_INODE)
         try:
             entry = await self._entry(directory, text)
         except NotFound:
             directory.drop(text)
             return self._replies.nothing
-        slot = directory.put(entry)
-        filled = self._replies.attributes(entry, directory.inode_of(slot), live=directory.live)
-        self.inodes.looked_up(directory, 1)  # only now: what cannot be told of is not looked up
+        return self._told(directory, entry)
+
+    def _as_now(self, inode: int, entry: Entry) -> Entry:
+        """An entry as it is at the moment of the reply."""
+        return entry
+
+    def _is_control(self, directory: Directory, name: str) -> bool:
+        return name == CONTROL_NAME and directory is self.inodes.root
+
+    def _told(self, directory: Directory, entry: Entry) -> pyfuse3.EntryAttributes:
+        """The kernel is told of an entry, under its number."""
+        inode = directory.inode_of(directory.put(entry))
+        entry = self._as_now(inode, entry)
+        live = directory.live or entry.name in directory.writers
+        filled = self._replies.attributes(entry, inode, live=live)
+        self.inodes.looked_up_one(inode)  # only now: what cannot be told of is not looked up
         return filled
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
@@ -214,12 +239,16 @@ class ZarrOperations(pyfuse3.Operations):
     @answered
     async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
         """Attributes; asked again of the view when they are older than the kernel may keep them."""
+        return await self._looked_at(inode)
+
+    async def _looked_at(self, inode: int) -> pyfuse3.EntryAttributes:
         directory, slot = self.inodes.place(inode)
         entry = directory.entries[slot]
         if inode == ROOT_INODE:
             entry = await self._looked_up(self.inodes.root, "")
-        elif directory.number and not self._fresh(directory):
+        elif directory.number and (entry.name in directory.unsure or not self._fresh(directory)):
             entry = await self._reexamined(directory, slot)
+        entry = self._as_now(inode, entry)
         return self._replies.attributes(entry, inode, live=directory.live)
 
     async def _reexamined(self, directory: Directory, slot: int) -> Entry:
@@ -274,7 +303,7 @@ class ZarrOperations(pyfuse3.Operations):
         """Make sure of a listing no older than names may be kept, or of one that is under way."""
         while directory.scan is not None:  # somebody else lists it for the first time
             await self._continue_listing(directory, directory.scan)
-        if self._fresh(directory):
+        if self._fresh(directory) and not directory.unsure:
             return
         started = time.monotonic()
         if directory.entries or self._nursery is None:
@@ -291,7 +320,7 @@ class ZarrOperations(pyfuse3.Operations):
             if directory.scan is scan and (scan.complete or scan.failure):
                 directory.scan = None
                 if scan.complete:
-                    directory.listed_at = scan.started_at
+                    directory.listed(scan.started_at)
 
     def _end_listing(self, directory: Directory) -> None:
         if directory.scan is not None:
@@ -319,8 +348,10 @@ class ZarrOperations(pyfuse3.Operations):
                 break
             await self._continue_listing(directory, handle.scan)
         if self._replies.own_names(token, directory, start_id):
-            told = self._replies.names(token, directory, handle.slots_from(first))
+            told, guests = self._replies.names(token, directory, handle.slots_from(first))
             self.inodes.looked_up(directory, told)
+            for inode in guests:
+                self.inodes.looked_up_one(inode)
 
     @answered
     async def releasedir(self, fh: int) -> None:
@@ -333,8 +364,12 @@ class ZarrOperations(pyfuse3.Operations):
     @answered
     async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
         """Open a file. What the kernel has cached of it stays, unless size or time changed."""
-        if flags & _WRITING:
+        if flags & WRITING:
             raise ReadOnly("the mount is read-only")
+        return await self._open_to_read(inode)
+
+    async def _open_to_read(self, inode: int, *, is_second: bool = False) -> pyfuse3.FileInfo:
+        """Raises `Stale` for a file that has changed; not if the kernel asks a second time."""
         directory, slot = self.inodes.place(inode)
         entry = directory.entries[slot]
         if entry.denied:
@@ -347,30 +382,38 @@ class ZarrOperations(pyfuse3.Operations):
         if reader.size < 0:
             reader.close()
             raise Corrupt(f"{entry.name} is said to have {reader.size} bytes")
-        if self._is_outdated(directory, slot, reader):
+        was_retold = slot in directory.retold
+        is_outdated = self._is_outdated(directory, slot, reader)
+        if is_outdated and not (was_retold or is_second):
             reader.close()
             raise Stale(f"{entry.name} has changed; the kernel looks it up again")
         handle = self._new_handle()
-        self._files[handle] = OpenFile(reader, inode)
+        file = self._files[handle] = OpenFile(reader, inode)
         info = pyfuse3.FileInfo(fh=handle)
-        if isinstance(reader, LiveReader):  # rendered now: neither size nor bytes are to be kept
+        is_shared = is_live(reader)
+        if isinstance(reader, LiveReader) or (is_outdated and not is_shared):
+            # Rendered now, or changed a second time meanwhile: nothing of it is to be kept, nor
+            # to be read from what the kernel has of this inode.
             info.direct_io = True
             info.keep_cache = False
             return info
-        seen = (reader.size, reader.mtime_ns)
+        seen = (-1, -1) if is_shared else (reader.size, reader.mtime_ns)
         handles, *before = directory.opened.get(slot, (0, -1, -1))
-        if isinstance(reader, Rendered) and not reader.lasting:  # of chunks that may have changed
+        if is_shared or (
+            isinstance(reader, Rendered) and not reader.lasting
+        ):  # it may have changed
             info.keep_cache = False
         else:
             info.keep_cache = tuple(before) == seen or self._push(inode, reader, handles)
         directory.opened[slot] = (handles + 1, *seen)
+        file.is_counted = True
         return info
 
     def _is_outdated(self, directory: Directory, slot: int, reader: Reader) -> bool:
         """Whether what was opened is another file than the one this slot stands for.
 
-        Answered as ESTALE, the kernel looks the name up again by itself, and opens once more. A
-        file that has changed again by then is let pass.
+        Answered as ESTALE, the kernel looks the name up again by itself, and opens once more: only
+        once, so a file that has changed again by then must be let pass.
         """
         entry = directory.entries[slot]
         if directory.live or (entry.size, entry.mtime_ns) == (reader.size, reader.mtime_ns):
@@ -439,6 +482,13 @@ class ZarrOperations(pyfuse3.Operations):
         """The last user of a handle is gone."""
         file = self._files.pop(fh)
         file.close()
+        self._count_off(file)
+
+    def _count_off(self, file: OpenFile) -> None:
+        """An open file that was counted in its folder is none any more."""
+        if not file.is_counted:
+            return
+        file.is_counted = False
         directory, slot = self.inodes.place(file.inode)
         opened = directory.opened.get(slot)
         if opened is not None:
@@ -501,8 +551,19 @@ class ZarrOperations(pyfuse3.Operations):
     async def _refuse(self, *_: Any) -> NoReturn:
         raise ReadOnly("the mount is read-only")
 
-    create = link = mkdir = mknod = removexattr = rename = rmdir = _refuse  # type: ignore[assignment]
-    setattr = setxattr = symlink = unlink = write = _refuse  # type: ignore[assignment]
+    # Any: what can be written answers these.
+    create: Any = _refuse
+    link: Any = _refuse
+    mkdir: Any = _refuse
+    mknod: Any = _refuse
+    removexattr: Any = _refuse
+    rename: Any = _refuse
+    rmdir: Any = _refuse
+    setattr: Any = _refuse
+    setxattr: Any = _refuse
+    symlink: Any = _refuse
+    unlink: Any = _refuse
+    write: Any = _refuse
 
 
 def _close(reader: Reader) -> None:

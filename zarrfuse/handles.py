@@ -2,48 +2,96 @@
 
 import threading
 from bisect import bisect_left
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from zarrfuse.inodes import Directory
 from zarrfuse.stores.base import Reader
+from zarrfuse.views.base import Writer
+
+T = TypeVar("T")
 
 
 class OpenFile:
-    """A handle on a file. It is closed when the last read that was given up has come back too.
+    """A file that is open under one handle, or several. It is closed when the last call that was
+    given up has come back too.
 
     Not earlier: a thread still at it would read from whatever file the kernel gave the same
-    descriptor number next.
+    descriptor number next. `writer` is the reader, if it can be written; `is_refused`: it could not be
+    stored as it is; `is_deleted`: its name was deleted since, so that it is not to be stored.
     """
 
-    __slots__ = ("_closing", "_lock", "_reads", "inode", "reader")
+    __slots__ = (
+        "_calls",
+        "_closing",
+        "_lock",
+        "handles",
+        "inode",
+        "is_broken",
+        "is_counted",
+        "is_deleted",
+        "is_refused",
+        "named",
+        "reader",
+        "shown_inode",
+        "writer",
+    )
 
-    def __init__(self, reader: Reader, inode: int) -> None:
+    def __init__(self, reader: Reader, inode: int, writer: Writer | None = None) -> None:
         self.reader = reader
+        self.writer = writer
         self.inode = inode
+        self.shown_inode = inode
+        """What a program is told: of a file with an inode of its own, that of the file it opened."""
+        self.handles = 1
+        self.is_counted = False
+        """Whether it counts among those that are open in its folder (`Directory.opened`)."""
+        self.is_broken = False
+        """Whether a write failed, so that what there is must not be stored."""
+        self.named: tuple[Directory, str] | None = None
+        """The folder and name under which a private copy is stored."""
+        self.is_deleted = False
+        self.is_refused = False
         self._lock = threading.Lock()
-        self._reads = 0
+        self._calls = 0
         self._closing = False
 
     def read_in_thread(self, buffer: memoryview, offset: int) -> None:
         """Fill `buffer`, waiting for the store as long as it takes."""
+        self.in_use(lambda: self.reader.readinto(buffer, offset))
+
+    def in_use(self, call: Callable[[], T]) -> T:
+        """`call()`, in a thread; until it has returned, nothing is closed."""
         with self._lock:
-            self._reads += 1
+            self._calls += 1
         try:
-            self.reader.readinto(buffer, offset)
+            return call()
         finally:
             with self._lock:
-                self._reads -= 1
-                last = self._closing and not self._reads
+                self._calls -= 1
+                last = self._closing and not self._calls
             if last:
                 self.reader.close()
 
     def close(self) -> None:
-        """Close the reader now, or leave it to the read that is still out."""
+        """Close the reader now, or leave it to the call that is still out."""
         with self._lock:
             self._closing = True
-            busy = self._reads
+            busy = self._calls
         if not busy:
             self.reader.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A writer's inode, until its thread opens it. `asked`: the inode that was to be opened."""
+
+    directory: Directory
+    name: str
+    slot: int
+    asked: int
+    file: OpenFile
 
 
 class OpenDirectory:

@@ -16,11 +16,12 @@ from zarrfuse.errors import NotFound, SourceError
 from zarrfuse.opening import open_view
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.stores.opening import ZIP_ENDINGS, open_store
+from zarrfuse.stores.opening import ZIP_ENDINGS, is_url, open_store
 from zarrfuse.views.base import Facts, join
 from zarrfuse.views.control import CONTROL_NAME, NODES_NAME
 from zarrfuse.views.nodes import DOCUMENTS
 from zarrfuse.views.walk import Walkable, walk
+from zarrfuse.writing.forward import rolled_forward
 
 _GUIDES = ("    ", "│   ", "├── ", "└── ")
 _ASCII_GUIDES = ("    ", "|   ", "+-- ", "`-- ")
@@ -103,7 +104,7 @@ def show(path: str, *, as_json: bool) -> None:
         raise SourceError(
             f"{path} is a file outside a mount: mount its folder, and ask of it there"
         )
-    store = open_store(os.path.realpath(path))
+    store = rolled_forward(open_store(path if is_url(path) else os.path.realpath(path)))
     try:
         _show_tree(path, open_view("chunks", store, PERMANENT_TTL_S), as_json)
     finally:

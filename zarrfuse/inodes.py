@@ -9,9 +9,15 @@ numbered by two passes in C, and counted by one integer: the kernel gives each l
 `forget`, and when a folder has got all of them back its slots are free again. A name keeps its slot
 while any name of its folder is known, so that inode numbers and readdir offsets survive a folder
 that changes while it is being listed.
+
+Where a mount is written, a name may be renamed into another folder and keeps its number there, since
+the kernel goes on using it: the folder it came from (its home) counts its lookups and knows where it
+has gone (`away`), the one it is in has it as a guest. A slot whose name is deleted or replaced is
+retired: who has the file open goes on with it, and no lookup leads there any more.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from math import inf
 from typing import Any
@@ -23,8 +29,11 @@ from zarrfuse.views.control import CONTROL_NAME, is_live
 
 ROOT_INODE = 1
 CONTROL_INODE = 2
-_SLOT_BITS = 32
-_SLOT_MASK = (1 << _SLOT_BITS) - 1
+SLOT_BITS = 32
+_SLOT_MASK = (1 << SLOT_BITS) - 1
+
+_MOST_UNSURE = 1000
+"""A folder of which so many names were changed is listed anew rather than remembered."""
 
 _HIDDEN = re.compile(
     # Names that desktops look for in every folder of every mount. They are answered without asking
@@ -45,9 +54,15 @@ class Directory:
     """A folder that the kernel knows, with the slots of its names."""
 
     __slots__ = (
+        "arrived",
+        "away",
+        "became",
+        "changed_at",
         "children",
         "entries",
+        "files",
         "folder",
+        "guests",
         "handles",
         "inode",
         "listed_at",
@@ -59,7 +74,10 @@ class Directory:
         "parent",
         "retold",
         "scan",
+        "slot",
         "slots",
+        "unsure",
+        "writers",
     )
 
     def __init__(self, folder: Folder, number: int, inode: int, parent: "Directory | None") -> None:
@@ -67,20 +85,42 @@ class Directory:
         self.number = number
         self.inode = inode
         self.parent = parent
+        self.slot = inode & _SLOT_MASK
+        """Its slot in `parent`."""
         self.live = is_live(folder)
         """Whether nothing of it may be kept: control files are rendered when asked for."""
         self.lookups = 0
         """Lookups of names in here that the kernel has not given back; `InodeTable.looked_up` counts."""
         self.scan: Any = None
         """The listing under way, if the folder is being listed for the first time."""
+        self.files = 0
+        """Open handles on files whose numbers were made here; they need their slots."""
         self.handles = 0
         """Open handles on the folder itself; a listing under way needs its slots."""
         self.children: dict[int, Directory] = {}
         """By slot: the sub-folders that are directories of their own."""
+        self.writers: Counter[str] = Counter()
+        """By name: private copies that are open. The kernel may keep nothing of such a name."""
+        self.guests: dict[int, int] = {}
+        """By slot: the inode numbers of names that were moved here from another slot."""
+        self.became: dict[int, tuple[Directory, str]] = {}
+        """By slot: what name a file was renamed to that was stored anew there, under another number.
+
+        For a while the kernel takes the old number for that name's.
+        """
+        self.arrived: dict[str, tuple[Directory, int]] = {}
+        """By name: the directory and slot of the file that became it last (`became`)."""
+        self.away: dict[int, tuple[Directory, int]] = {}
+        """By slot of a name that was moved: the directory and slot where it is now."""
         self.opened: dict[int, tuple[int, int, int]] = {}
-        """By slot: handles now open, and size and time of the bytes the kernel may have cached."""
+        """By slot: handles now open, and size and time of the bytes the kernel may have cached.
+
+        Where both are -1, what is open is the stored file itself, whatever becomes of it.
+        """
         self.retold: set[int] = set()
         """Slots whose entry was corrected by an open that was answered as ESTALE, until the next one."""
+        self.unsure: set[str] = set()
+        """Names that were changed since the folder was listed: the listing does not count for them."""
         self.clear()
 
     def clear(self) -> None:
@@ -88,19 +128,31 @@ class Directory:
         self.entries: list[Entry] = []
         self.slots: dict[str, int] = {}
         self.listing: dict[str, Entry] = {}
-        self.listed_at = -inf
+        self.unsure.clear()
+        self.listed_at = self.changed_at = -inf
         self.opened.clear()
+        self.became.clear()
+        self.arrived.clear()
         self.retold.clear()
 
     def update(self, listing: dict[str, Entry], now: float) -> None:
         """Take a new listing; names that were known keep their slots."""
-        if not self.opened and listing.keys() == self.slots.keys():
+        in_order = len(self.slots) == len(self.entries)
+        if not self.opened and in_order and listing.keys() == self.slots.keys():
             self.listing = listing
             self.entries = [listing[name] for name in self.slots]
         else:
             self.listing = {}
             self.extend(listing.values())
-        self.listed_at = now
+        self.listed(now)
+
+    def listed(self, since: float) -> None:
+        """Take note that the listing is complete, and was begun at `since`."""
+        if since > self.changed_at:
+            self.listed_at = since
+        else:  # it may not know of a change
+            self.listed_at = -inf
+        self.unsure.clear()
 
     def extend(self, found: Iterable[Entry]) -> None:
         """Add names from a listing that may not be complete."""
@@ -137,7 +189,7 @@ class Directory:
 
     def _is_another(self, entry: Entry, slot: int) -> bool:
         handles, *seen = self.opened.get(slot, (0,))
-        return handles > 0 and seen != [entry.size, entry.mtime_ns]
+        return handles > 0 and seen not in ([entry.size, entry.mtime_ns], [-1, -1])
 
     def is_current(self, slot: int) -> bool:
         """Whether a slot is that of its name; else the file has changed while it was open."""
@@ -151,14 +203,62 @@ class Directory:
         """Take note that a name is gone."""
         self.listing.pop(name, None)
 
+    def put_apart(self, entry: Entry) -> int:
+        """Keep the entry of a file that no lookup of its name leads to; its slot."""
+        self.entries.append(entry)
+        return len(self.entries) - 1
+
+    def retire(self, name: str, now: float) -> None:
+        """Take note that a name is gone, or stands for another file from now on."""
+        self.slots.pop(name, None)
+        self.listing.pop(name, None)
+        self.changed(name, now)
+        self.listed_at = -inf  # with a document, all names may have become others
+
+    def written(self, name: str, by: int) -> None:
+        """So many more private copies of a name are open."""
+        self.writers[name] += by
+        if not self.writers[name]:
+            del self.writers[name]
+
+    def changed(self, name: str, now: float) -> None:
+        """Take note that what is under a name was made, or has another size or time."""
+        self.changed_at = now
+        if self.listed_at == -inf:
+            return
+        self.unsure.add(name)
+        if len(self.unsure) > _MOST_UNSURE:
+            self.listed_at = -inf
+
+    def made_anew(self, now: float) -> None:
+        """Take note that the folder has just been made: nothing is in it."""
+        self.listed_at = now
+
     def inode_of(self, slot: int) -> int:
         """The inode number of a slot."""
-        return self.number << _SLOT_BITS | slot
+        return self.guests.get(slot) or self.number << SLOT_BITS | slot
+
+    def becomes(self, slot: int, target: "Directory", name: str) -> None:
+        """What was at a slot was stored anew in `target`, or is there under a new name."""
+        self.became[slot] = target, name
+        target.arrived[name] = self, slot
+
+    def rebase(self, folder: Folder) -> None:
+        """Take note that the folder, with all that is in it, is now another one of the view."""
+        self.folder = folder
+        for slot, child in self.children.items():
+            if self.is_current(slot):
+                child.rebase(folder.child(self.entries[slot].name))
+
+    @property
+    def known(self) -> bool:
+        """Whether the kernel, or an open handle, needs names in here."""
+        return bool(self.lookups or self.handles or self.files or self.guests or self.arrived)
 
     @property
     def unused(self) -> bool:
-        """Whether neither the kernel nor an open handle needs anything in here."""
-        return not (self.lookups or self.handles or self.children)
+        """Whether nobody needs anything in here, or below."""
+        return not (self.known or self.children)
 
 
 class InodeTable:
@@ -184,13 +284,53 @@ class InodeTable:
         directory.lookups += count
         self._lookups += count
 
+    def looked_up_one(self, inode: int) -> None:
+        """The kernel was told of one inode, wherever it may be by now."""
+        self.looked_up(self._directories[inode >> SLOT_BITS], 1)
+
+    def hold(self, inode: int) -> None:
+        """Keep what is known of an inode, whatever the kernel gives back, until it is let go."""
+        self._directories[inode >> SLOT_BITS].files += 1
+
+    def let_go(self, inode: int) -> None:
+        """Undo one `hold`."""
+        home = self._directories[inode >> SLOT_BITS]
+        home.files -= 1
+        self._let_be(home)
+
+    def _let_be(self, home: Directory) -> None:
+        """Free a directory if nothing is known of the numbers that were made there."""
+        if home.lookups <= 0 and not home.files:
+            self._end_visits(home)
+        self.release(home)
+
+    def move(self, directory: Directory, slot: int, to: Directory, entry: Entry) -> None:
+        """What is at a slot is now in `to`, as `entry` tells, and keeps its inode number."""
+        inode = directory.inode_of(slot)
+        directory.guests.pop(slot, None)
+        if directory.is_current(slot):
+            del directory.slots[directory.entries[slot].name]
+        directory.listing.pop(directory.entries[slot].name, None)
+        arrived = to.put_apart(entry)
+        to.slots[entry.name] = arrived
+        to.guests[arrived] = inode
+        if slot in directory.opened:
+            to.opened[arrived] = directory.opened.pop(slot)
+        self._directories[inode >> SLOT_BITS].away[inode & _SLOT_MASK] = to, arrived
+        child = directory.children.pop(slot, None)
+        if child is not None:
+            child.parent, child.slot = to, arrived
+            to.children[arrived] = child
+            child.rebase(to.folder.child(entry.name))
+        self.release(directory)
+
     def place(self, inode: int) -> tuple[Directory, int]:
         """The directory an inode lies in, and its slot there. Raises `Stale` for an unknown one."""
-        directory = self._directories.get(inode >> _SLOT_BITS)
+        directory = self._directories.get(inode >> SLOT_BITS)
         slot = inode & _SLOT_MASK
         if directory is None or slot >= len(directory.entries):
             raise Stale(f"nothing is known of the inode {inode}")
-        return directory, slot
+        return directory.away.get(slot) or (directory, slot)
 
     def entry(self, inode: int) -> Entry:
         """The entry of an inode, as last seen."""
@@ -204,6 +344,7 @@ class InodeTable:
         if directory is None:
             folder = parent.folder.child(parent.entries[slot].name)
             directory = Directory(folder, self._next_number, inode, parent)
+            directory.slot = slot
             self._next_number += 1
             self._directories[directory.number] = directory
             parent.children[slot] = directory
@@ -212,17 +353,19 @@ class InodeTable:
     def forget(self, counts: Iterable[tuple[int, int]]) -> None:
         """The kernel gives lookups back: pairs of inode and number."""
         for inode, count in counts:
-            directory = self._directories.get(inode >> _SLOT_BITS)
+            directory = self._directories.get(inode >> SLOT_BITS)
             if directory is None or directory is self._above:
                 continue
             self.looked_up(directory, -count)
+            slot = inode & _SLOT_MASK
+            self._end_becoming(*directory.away.get(slot, (directory, slot)))
             if directory.lookups <= 0:
-                self.release(directory)
+                self._let_be(directory)
 
     def release(self, directory: Directory) -> None:
         """Free a directory that may have become unused, and those above it in turn."""
         current = directory
-        while current is not self._above and not current.lookups and not current.handles:
+        while current is not self._above and not current.known:
             for slot, child in list(current.children.items()):
                 # The kernel has given back the folder itself before the names in it: those are
                 # still to come, and the child frees itself when they do.
@@ -235,7 +378,29 @@ class InodeTable:
             parent = current.parent
             if parent is None:
                 return
-            if not parent.lookups:
-                del self._directories[current.number]
-                del parent.children[current.inode & _SLOT_MASK]
+            if not self._is_looked_up(current):
+                self._directories.pop(current.number, None)
+                parent.children.pop(current.slot, None)
             current = parent
+
+    def _is_looked_up(self, directory: Directory) -> bool:
+        """Whether the kernel may know the inode of the folder itself."""
+        home = self._directories.get(directory.inode >> SLOT_BITS)
+        return home is not None and home.lookups > 0
+
+    def _end_becoming(self, directory: Directory, slot: int) -> None:
+        """The kernel takes the number of a slot for no name any more."""
+        became = directory.became.pop(slot, None)
+        if became is not None:
+            target, name = became
+            if target.arrived.get(name) == (directory, slot):
+                del target.arrived[name]
+                self.release(target)
+
+    def _end_visits(self, home: Directory) -> None:
+        """The kernel knows no inode any more that has moved away from here."""
+        visits = list(home.away.values())
+        home.away.clear()
+        for host, slot in visits:
+            host.guests.pop(slot, None)
+            self.release(host)

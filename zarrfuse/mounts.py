@@ -6,8 +6,10 @@ what has to be touched is touched in a thread that may be given up.
 """
 
 import errno
+import json
 import os
 import re
+import select
 import subprocess
 import threading
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from zarrfuse.errors import MountError
 
 TYPE = "fuse.zarrfuse"
 _ANSWER_WITHIN_S = 3.0
+_END_WITHIN_S = 10
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
@@ -159,6 +162,28 @@ def unmount(mountpoint: str, *, lazy: bool = False) -> None:
         reason = reason.removeprefix(f"failed to unmount {mountpoint}: ")
         hint = "; --lazy detaches it now" if "busy" in reason and not lazy else ""
         raise MountError(f"{mountpoint} could not be unmounted: {reason}{hint}")
+
+
+def daemon_of(mount: Mount) -> int | None:
+    """A descriptor of the process that serves a mount of zarrfuse; None if it does not tell."""
+    if mount.type != TYPE or answer_of(mount.mountpoint) != 0:
+        return None
+    try:
+        with open(os.path.join(mount.mountpoint, ".zarrfuse", "status.json"), "rb") as status:
+            return os.pidfd_open(json.load(status)["pid"])
+    except (OSError, ValueError, KeyError):  # another version, or another pid namespace
+        return None
+
+
+def wait_for_end(process: int) -> None:
+    """Wait until a process has ended, which it soon does after its mount is undone.
+
+    What it kept beside the store is gone then, and whoever mounts next finds it so.
+    """
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    poll.poll(_END_WITHIN_S * 1000)
+    os.close(process)
 
 
 def tune(mount: Mount, readahead_kib: int, max_background: int) -> list[str]:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zarrfuse.config import FORMATS
 from zarrfuse.stores.base import Store
@@ -12,6 +12,7 @@ from zarrfuse.stores.opening import ZIP_ENDINGS
 from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks import ChunksView
 from zarrfuse.views.raw import RawFolder
+from zarrfuse.writing.commits import Commits
 
 if TYPE_CHECKING:
     from zarrfuse.stores.cache import ByteCache
@@ -27,19 +28,21 @@ def open_view(
     store: Store,
     ttl_s: float,
     *,
+    commits: Commits | None = None,
     root_name: str = "",
     formats: Collection[str] = FORMATS,
     cache: "ByteCache | None" = None,
 ) -> Folder:
     """The root of the view called `view`, one of `config.VIEWS`.
 
-    `ttl_s`: how long, in seconds, it may believe that metadata has not changed. For those that
+    `ttl_s`: how long, in seconds, it may believe that metadata has not changed. `commits`: what it
+    stores with; it is read-only without. For those that
     decode: `root_name` is what renderings of the root are called, `formats` are those to show, and
     `cache` holds decoded chunks, one of the default size unless given.
     """
     if view == "raw":
-        return RawFolder(store)
-    chunks = ChunksView(store, ttl_s)
+        return RawFolder(store, commits=commits)
+    chunks = ChunksView(store, ttl_s, commits, is_fill=_is_fill)
     if view == "chunks":
         return chunks.root
     # Imported where they are needed: a mount of another view does without.
@@ -65,8 +68,15 @@ def open_view(
         return images
     from zarrfuse.views.side_by_side import SideBySide  # noqa: PLC0415
 
-    roots = {"raw": RawFolder(store), "chunks": chunks.root, "plain": plain, "images": images}
+    raw = RawFolder(store, commits=commits)
+    roots = {"raw": raw, "chunks": chunks.root, "plain": plain, "images": images}
     return SideBySide(store, roots)
+
+
+def _is_fill(*told: Any) -> bool:
+    from zarrfuse.fill_values import is_fill  # noqa: PLC0415  # it imports zarr-python
+
+    return is_fill(*told)
 
 
 def root_name(source: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import pyfuse3
 
 from zarrfuse.errors import Corrupt
-from zarrfuse.inodes import Directory
+from zarrfuse.inodes import SLOT_BITS, Directory
 from zarrfuse.stores.base import Entry, Kind
 
 OWN_OFFSETS = 2
@@ -27,18 +27,31 @@ _A_FOLDER = Entry("", Kind.FOLDER, 0, 0)
 class Replies:
     """Makes replies that the kernel may keep for `ttl_s` seconds.
 
-    `failed`: told of a name that cannot be shown, with the request and the error.
+    `failed`: told of a name that cannot be shown, with the request and the error. `as_now`: the entry of
+    an inode that is open as it is now. `writable`: which
+    modes files and folders have.
     """
 
-    def __init__(self, ttl_s: float, failed: Callable[[str, BaseException], int]) -> None:
+    def __init__(
+        self,
+        ttl_s: float,
+        failed: Callable[[str, BaseException], int],
+        as_now: Callable[[int, Entry], Entry],
+        *,
+        writable: bool = False,
+    ) -> None:
         self._ttl_s = min(ttl_s, _FOREVER_S)
         self._failed = failed
-        self._file = self._blank(stat.S_IFREG | 0o444, 4096)
-        self._folder = self._blank(stat.S_IFDIR | 0o555, _DIRECTORY_BLOCK)
+        self._as_now = as_now
+        self._file = self._blank(stat.S_IFREG | (0o644 if writable else 0o444), 4096)
+        self._folder = self._blank(stat.S_IFDIR | (0o755 if writable else 0o555), _DIRECTORY_BLOCK)
         self._link = self._blank(stat.S_IFLNK | 0o777, 4096)
         self.nothing = pyfuse3.EntryAttributes()
-        """That there is no such name; with inode 0 the kernel keeps that too."""
-        self.nothing.entry_timeout = self._ttl_s
+        """That there is no such name; with inode 0 the kernel keeps that too.
+
+        Not where names are made: a chunk is there once it is stored, which is no request for a name.
+        """
+        self.nothing.entry_timeout = 0 if writable else self._ttl_s
 
     def _blank(self, mode: int, block: int) -> pyfuse3.EntryAttributes:
         attributes = pyfuse3.EntryAttributes()
@@ -86,12 +99,20 @@ class Replies:
                     return False
         return True
 
-    def names(self, token: pyfuse3.ReaddirToken, directory: Directory, slots: Iterable[int]) -> int:
-        """Put the names of `slots` into a reply, until it is full; how many went in."""
+    def names(
+        self, token: pyfuse3.ReaddirToken, directory: Directory, slots: Iterable[int]
+    ) -> tuple[int, list[int]]:
+        """Put the names of `slots` into a reply, until it is full.
+
+        How many of the folder's own numbers went in, and the numbers of guests.
+        """
         reply = pyfuse3.readdir_reply
         entries = directory.entries
-        above = directory.inode_of(0)
-        kept, is_file, plain = self._file, Kind.FILE, not directory.live
+        above = directory.number << SLOT_BITS
+        guests, opened = directory.guests, directory.opened
+        told_of: list[int] = []
+        live = directory.live or bool(directory.writers)
+        kept, is_file, plain = self._file, Kind.FILE, not live
         superseded = len(directory.slots) != len(entries)
         count = 0
         for slot in slots:
@@ -100,8 +121,12 @@ class Replies:
                 continue  # it changed while it was open, and is listed at its new slot
             try:
                 name = entry.name.encode("utf-8", "surrogateescape")  # fsencode, without the call
+                if slot in opened:
+                    entry = self._as_now(directory.inode_of(slot), entry)
                 size = entry.size
-                if entry.kind is is_file and plain and not entry.denied and size >= 0:
+                if slot in guests:
+                    filled = self.attributes(entry, guests[slot], live=live)
+                elif entry.kind is is_file and plain and not entry.denied and size >= 0:
                     # What `_fill` does, without the call: this is run 100,000 times in a row.
                     filled = kept
                     filled.st_ino = above | slot
@@ -109,7 +134,7 @@ class Replies:
                     filled.st_blocks = (size + 511) >> 9
                     filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
                 else:
-                    filled = self.attributes(entry, above | slot, live=directory.live)
+                    filled = self.attributes(entry, above | slot, live=live)
             except (ValueError, OverflowError, Corrupt) as error:  # what no kernel takes
                 self._failed("readdir", Corrupt(f"{entry.name!r} cannot be shown: {error}"))
                 continue
@@ -117,5 +142,8 @@ class Replies:
                 continue
             if not reply(token, name, filled, slot + 1 + OWN_OFFSETS):
                 break
-            count += 1
-        return count
+            if slot in guests:
+                told_of.append(guests[slot])
+            else:
+                count += 1
+        return count, told_of

@@ -37,8 +37,14 @@ class Workers:
         self.busy = 0
         """Calls that are out now."""
 
-    async def run(self, call: Callable[[], T], late: Callable[[T], None] | None = None) -> T:
-        """`call()` in a thread.
+    async def run(
+        self,
+        call: Callable[[], T],
+        late: Callable[[T], None] | None = None,
+        *,
+        longer_s: float = 0.0,
+    ) -> T:
+        """`call()` in a thread; `longer_s`: how many seconds more than others it may take.
 
         Raises `TimedOut` when it has not returned in time; the thread is left to itself, and what it
         then still brings is given to `late`.
@@ -65,7 +71,7 @@ class Workers:
                 if given_up:
                     token.run_sync_soon(self._change_places, -1)
 
-        with trio.move_on_after(self._timeout_s):
+        with trio.move_on_after(self._timeout_s + longer_s):
             return await self._in_thread(work)
         with lock:
             if brought:  # at the last moment

@@ -34,6 +34,7 @@ PACKAGES = {
     "Xvfb": "xvfb",
     "convert": "imagemagick",
     "display": "imagemagick",
+    "ed": "ed",
     "eog": "eog",
     "gdal_translate": "gdal-bin",
     "gdalinfo": "gdal-bin",
@@ -43,9 +44,11 @@ PACKAGES = {
     "openslide-show-properties": "openslide-tools",
     "openslide-write-png": "openslide-tools",
     "pcmanfm": "pcmanfm",
+    "rsync": "rsync",
     "tiffcmp": "libtiff-tools",
     "tiffcp": "libtiff-tools",
     "tiffinfo": "libtiff-tools",
+    "vim.tiny": "vim-tiny",
     "vips": "libvips-tools",
     "vipsheader": "libvips-tools",
     "xdotool": "xdotool",
@@ -56,7 +59,7 @@ PACKAGES = {
 def program(name: str) -> str:
     """The path of the program `name`; a missing one fails the test and says what to install."""
     found = shutil.which(name)
-    assert found, f"{name} is not there: install {PACKAGES[name]}"
+    assert found, f"{name} is not there: install {PACKAGES.get(name, name)}"
     return found
 
 

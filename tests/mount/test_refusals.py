@@ -83,9 +83,9 @@ class TestMount:
         said = refusal("mount", tmp_path / "nothing", point)
         assert f"the source {tmp_path}/nothing does not exist" in said
 
-    @pytest.mark.parametrize("source", ["s3://bucket/x.zarr", "user@host:/data"])
+    @pytest.mark.parametrize("source", ["sftp://host/x.zarr", "user@host:/data"])
     def test_a_source_on_another_machine(self, source: str, point: Path) -> None:
-        assert "zarrfuse mounts folders and zip files" in refusal("mount", source, point)
+        assert "zarrfuse mounts folders, zip files, and s3://" in refusal("mount", source, point)
 
     def test_source_and_mountpoint_swapped(self, source: Path, point: Path) -> None:
         said = refusal("mount", point, source)

@@ -1,0 +1,92 @@
+"""What the kernel is told while files are written, and what becomes of what was not all written."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from datasets import array, write_keys
+from mounting import COMMAND, Daemon
+
+from zarrfuse.inodes import InodeTable
+from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.views.raw import RawFolder
+
+Server = Callable[..., Daemon]
+
+
+def test_a_listing_that_is_under_way_tells_the_size_of_now(tmp_path: Path, served: Server) -> None:
+    (tmp_path / "source").mkdir()
+    mount = served(tmp_path / "source", "--view", "raw", "--read-write").mountpoint
+    log = os.open(mount / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.write(log, b"line1\n")
+    with os.scandir(mount) as names:  # sizes are taken
+        os.write(log, b"line2 longer\n")
+        assert [name.name for name in names] == ["log"]  # and told
+    os.write(log, b"line3\n")
+    os.close(log)
+    assert (tmp_path / "source/log").read_bytes() == b"line1\nline2 longer\nline3\n"
+
+
+def test_a_chunk_of_which_a_write_failed_is_not_stored(tmp_path: Path, served: Server) -> None:
+    write_keys(tmp_path / "source", {"zarr.json": array(), "c/0/0": b"the old chunk"})
+    limited = ("prlimit", "--fsize=300000", *COMMAND)
+    mount = served(tmp_path / "source", "--read-write", command=limited).mountpoint
+    chunk = os.open(mount / "c/0/0", os.O_WRONLY | os.O_TRUNC)
+    for _ in range(3):
+        assert os.write(chunk, bytes(100_000)) == 100_000
+    with pytest.raises(OSError, match="File too large"):
+        os.write(chunk, bytes(100_000))
+    with pytest.raises(OSError, match="Input/output error"):
+        os.close(chunk)
+    assert (mount / "c/0/0").read_bytes() == b"the old chunk"
+    (mount / "c/0/0").write_bytes(b"the new chunk")
+    assert (tmp_path / "source/c/0/0").read_bytes() == b"the new chunk"
+
+
+def test_a_folder_in_which_a_chunk_is_written_is_not_empty(tmp_path: Path, served: Server) -> None:
+    write_keys(tmp_path / "source", {"zarr.json": array()})
+    mount = served(tmp_path / "source", "--read-write").mountpoint
+    (mount / "c/0").mkdir(parents=True)
+    with (mount / "c/0/0").open("wb") as chunk:
+        chunk.write(b"four")
+        with pytest.raises(OSError, match="not empty"):
+            (mount / "c/0").rmdir()
+    assert (tmp_path / "source/c/0/0").read_bytes() == b"four"
+
+
+def test_control_files_keep_their_time(tmp_path: Path, served: Server) -> None:
+    (tmp_path / "source").mkdir()
+    before = (tmp_path / "source").stat().st_mtime_ns
+    mount = served(tmp_path / "source", "--read-write").mountpoint
+    with pytest.raises(OSError, match="Read-only"):
+        os.utime(mount / ".zarrfuse", (1, 1))
+    assert (tmp_path / "source").stat().st_mtime_ns == before
+
+
+class _Nothing(RawFolder):
+    """A folder of no store."""
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+
+    def child(self, name: str) -> "_Nothing":
+        return _Nothing(name)
+
+
+def test_a_folder_is_freed_when_the_kernel_has_given_back_the_names_that_moved_in_it() -> None:
+    table = InodeTable(_Nothing(), Entry("", Kind.FOLDER, 0, 0))
+    slot = table.root.put(Entry("d", Kind.FOLDER, 0, 0))
+    table.looked_up(table.root, 1)
+    folder = table.directory(table.root.inode_of(slot))
+    inodes = []
+    for number in range(3):
+        slot = folder.put(Entry(f"{number}.partial", Kind.FILE, 0, 0))
+        inodes.append(folder.inode_of(slot))
+        table.looked_up(folder, 1)
+        table.move(folder, slot, folder, Entry(str(number), Kind.FILE, 0, 0))
+        assert folder.inode_of(folder.slots[str(number)]) == inodes[-1]
+        assert table.place(inodes[-1]) == (folder, folder.slots[str(number)])
+    table.forget([(inode, 1) for inode in inodes])
+    assert not folder.known
+    assert not folder.entries

@@ -1,0 +1,158 @@
+"""Handlers that change names: delete, rename, link, make and remove folders.
+
+Owns what becomes of inode numbers when names change. Used by `daemon` for mounts that are written;
+knows nothing of Zarr.
+"""
+
+import errno
+import functools
+import time
+from typing import Any, NoReturn
+
+import pyfuse3
+from pyfuse3 import FUSEError
+
+from zarrfuse.errors import NotEmpty, NotFound, NotSupported, TimedOut
+from zarrfuse.fuse import answered
+from zarrfuse.fuse_storing import SLOWEST_STORE
+from zarrfuse.fuse_writing import WritingOperations
+from zarrfuse.inodes import Directory
+from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.views.control import bare
+
+
+class ReadWriteOperations(WritingOperations):
+    """Serves a tree read-write."""
+
+    @answered
+    async def unlink(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> None:
+        """Delete a file. Who has it open goes on with it."""
+        directory, text = self._place_for(parent_inode, name)
+        copies = list(self._being_written(directory, text))
+        for copy in copies:  # before, so that none of them is stored behind it
+            copy.is_deleted = True
+        try:
+            await self._workers.run(functools.partial(directory.folder.remove, text))
+        except NotFound:
+            directory.retire(text, time.monotonic())
+            raise
+        except BaseException:
+            for copy in copies:
+                copy.is_deleted = False
+            directory.changed(text, time.monotonic())
+            raise
+        directory.retire(text, time.monotonic())
+
+    @answered
+    async def rmdir(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> None:
+        """Delete an empty folder."""
+        directory, text = self._place_for(parent_inode, name)
+        child = directory.children.get(directory.slots.get(text, -1))
+        if child is not None and any(self._being_written(child)):
+            raise NotEmpty(f"a file is being written in the folder {text}")
+        try:
+            await self._workers.run(functools.partial(directory.folder.remove_folder, text))
+        except BaseException:
+            directory.changed(text, time.monotonic())
+            raise
+        directory.retire(text, time.monotonic())
+
+    @answered
+    async def mkdir(
+        self, parent_inode: int, name: bytes, mode: int, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        """Make an empty folder."""
+        directory, text = self._place_for(parent_inode, name)
+        await self._workers.run(functools.partial(directory.folder.make_folder, text))
+        now = time.monotonic()
+        directory.retire(text, now)
+        told = self._told(directory, Entry(text, Kind.FOLDER, 0, time.time_ns()))
+        self.inodes.directory(told.st_ino).made_anew(now)
+        return told
+
+    @answered
+    async def rename(
+        self,
+        parent_inode_old: int,
+        name_old: bytes,
+        parent_inode_new: int,
+        name_new: bytes,
+        flags: int,
+        ctx: pyfuse3.RequestContext,
+    ) -> None:
+        """Give a file or folder another name; what was there is replaced at once."""
+        if flags & ~pyfuse3.RENAME_NOREPLACE:
+            raise NotSupported("names cannot be exchanged")
+        source, name = self._place_for(parent_inode_old, name_old)
+        target, new_name = self._place_for(parent_inode_new, name_new)
+        replace = not flags & pyfuse3.RENAME_NOREPLACE
+        folder, to = source.folder, bare(target.folder)
+
+        slot = source.slots.get(name)
+        renamed = functools.partial(folder.rename, name, to, new_name, replace=replace)
+        try:
+            same = await self._workers.run(renamed, longer_s=self._copying_s(source, slot))
+        except TimedOut:  # it may yet come to be, or not
+            source.retire(name, time.monotonic())
+            target.retire(new_name, time.monotonic())
+            raise
+        now = time.monotonic()
+        if source is not target or name != new_name:
+            target.retire(new_name, now)
+            source.changed(name, now)
+            arrived = source.arrived.pop(name, None)
+            if arrived is not None:
+                place, at = arrived
+                place.becomes(at, target, new_name)
+            if slot is None:
+                return
+            if same:
+                entry = source.entries[slot]
+                self.inodes.move(
+                    source, slot, target, Entry(new_name, entry.kind, entry.size, entry.mtime_ns)
+                )
+            else:
+                # The kernel has given the new name to the inode of the old one, which holds what
+                # was written, not what is shown: opening that is answered ESTALE.
+                source.becomes(slot, target, new_name)
+                source.retire(name, now)
+
+    def _copying_s(self, directory: Directory, slot: int | None) -> float:
+        """How many seconds longer it may take where the bytes of a file have to be copied."""
+        if slot is None:
+            return 0.0
+        now = self._as_now(directory.inode_of(slot), directory.entries[slot])
+        return now.size / SLOWEST_STORE
+
+    @answered
+    async def link(
+        self, inode: int, new_parent_inode: int, new_name: bytes, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        """A second name for a file: how writers make sure that they are the first."""
+        place, slot = self.inodes.place(inode)
+        source, name = self._named_now(place, slot)
+        target, text = self._place_for(new_parent_inode, new_name)
+        if not (place.is_current(slot) or slot in place.became):
+            raise NotSupported(f"{name} has no name any more, and gets none")
+        folder, to = source.folder, bare(target.folder)
+
+        def linked() -> Entry:
+            folder.link(name, to, text)
+            return to.lookup(text)
+
+        entry = await self._workers.run(linked, longer_s=self._copying_s(place, slot))
+        target.retire(text, time.monotonic())
+        return self._told(target, entry)
+
+    @answered
+    async def _not_offered(self, *_: Any) -> NoReturn:
+        raise NotSupported("not offered: see docs/semantics.md")
+
+    @answered
+    async def _never_offered(self, *_: Any) -> NoReturn:
+        raise FUSEError(errno.ENOSYS)  # ENOTSUP to the program, and the kernel asks no more
+
+    mknod: Any = _not_offered
+    symlink: Any = _not_offered
+    setxattr: Any = _never_offered
+    removexattr: Any = _never_offered

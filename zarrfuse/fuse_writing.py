@@ -1,0 +1,392 @@
+"""Handlers that open files to write them: look-ups, open, create, truncate, set times.
+
+Owns which inode a writer has. Used by `fuse_names`; knows nothing of Zarr, nor of parts. When what
+was written is stored, `fuse_storing` says.
+
+**Shared files** are the stored file itself: all who have it open use one inode.
+
+**Private copies** (chunks, documents, all files in object stores) are stored whole, when the program
+closes or fsyncs the file; until then everybody else has the bytes of before. The kernel keeps the bytes
+and the size of an inode, so a writer needs an inode that nobody else uses. A new file gets one by
+itself. Whoever opens one that is there for writing is answered ESTALE: the kernel then looks the name
+up again by itself, in the same thread, is told of an inode made for this writer alone, and opens that.
+No other lookup leads to it, so a writer whose copy is stored has an inode without a name, and the next
+lookup of the name makes one for the file as it is now. The kernel asks no third time: what opens an
+inode it did not look up (`/proc/self/fd/3`) shares the writer that is there, or writes past the
+kernel's cache. Editors compare inode numbers, so a writer is told of the one it has asked for.
+
+While a name is written, the kernel may keep nothing of it, so it asks when the copy has been stored. It
+is never told of a change: that takes the lock of a folder in the kernel, and a daemon that is killed
+while it waits for that would leave every program hanging that has it.
+"""
+
+import functools
+import os
+import time
+
+import pyfuse3
+import trio
+
+from zarrfuse.errors import Exists, NotFound, NotSupported, ReadOnly, Stale
+from zarrfuse.fuse import WRITING, answered
+from zarrfuse.fuse_storing import SLOWEST_STORE, StoringOperations
+from zarrfuse.handles import OpenFile, Reserved
+from zarrfuse.inodes import ROOT_INODE, Directory, is_hidden
+from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.views.base import Writer
+
+_RESERVED_S = 10.0
+"""How long an inode waits for the thread that it was made for."""
+_MOST_TOLD = 1000
+
+
+class WritingOperations(StoringOperations):
+    """Serves files for reading and writing."""
+
+    # -- names of writers' inodes --------------------------------------------------------------
+
+    @answered
+    async def lookup(
+        self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        """See `ZarrOperations`; a thread that is about to write a chunk is told of its own inode."""
+        reserved = self._reserved.get(ctx.pid)
+        if reserved is not None and reserved.name == os.fsdecode(name):
+            directory = self.inodes.directory(parent_inode)
+            if reserved.directory is directory:
+                return self._told_apart(directory, reserved.slot, reserved.file.reader)
+        return await self._named(parent_inode, name)
+
+    def _told_apart(self, directory: Directory, slot: int, copy: Reader) -> pyfuse3.EntryAttributes:
+        entry = directory.entries[slot]
+        now = Entry(entry.name, Kind.FILE, copy.size, copy.mtime_ns)
+        inode = directory.inode_of(slot)
+        filled = self._replies.attributes(now, inode, live=True)
+        self.inodes.looked_up_one(inode)
+        return filled
+
+    @answered
+    async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
+        """See `ZarrOperations`; of a file that is being written, as it is in its writer's eyes."""
+        return await self._attributes_of(inode)
+
+    async def _attributes_of(self, inode: int) -> pyfuse3.EntryAttributes:
+        directory, slot = self.inodes.place(inode)
+        file = self._private.get(inode)
+        if file is None and (reserved := self._reserved_at(directory, slot)) is not None:
+            # The kernel asks whether it may open the file, and keeps the answer for `fstat`.
+            copy = reserved.file.reader
+            now = Entry(reserved.name, Kind.FILE, copy.size, copy.mtime_ns)
+            return self._replies.attributes(now, reserved.asked, live=True)
+        if file is None and not directory.is_current(slot):
+            file = self._shared.get(inode)  # deleted, and open
+            became = directory.became.get(slot)
+            if file is None and became is not None:
+                target, name = became
+                entry = await self._entry(target, name)
+                now_at = target.inode_of(target.put(entry))  # as who opens it will be told
+                return self._replies.attributes(entry, now_at, live=True)
+        if file is not None and (file.writer is None or self._is_own(file)):
+            entry = directory.entries[slot]
+            now = Entry(entry.name, Kind.FILE, file.reader.size, file.reader.mtime_ns)
+            return self._replies.attributes(now, file.shown_inode, live=True)
+        return await self._looked_at(inode)
+
+    def _reserved_at(self, directory: Directory, slot: int) -> Reserved | None:
+        for reserved in self._reserved.values():  # one for each thread that is opening a file now
+            if reserved.slot == slot and reserved.directory is directory:
+                return reserved
+        return None
+
+    def _is_own(self, file: OpenFile) -> bool:
+        """Whether the inode shows what a private copy holds: it is its own, or that was changed."""
+        directory, slot = self.inodes.place(file.inode)
+        assert file.writer is not None
+        return file.writer.changed or not directory.is_current(slot)
+
+    def _as_now(self, inode: int, entry: Entry) -> Entry:
+        """A file that is open and changes in place has the size of now, not of when it was listed:
+        the kernel takes the size of a reply for newer than what was written before the reply."""
+        file = self._shared.get(inode)
+        if file is None:
+            return entry
+        return Entry(entry.name, entry.kind, file.reader.size, file.reader.mtime_ns)
+
+    # -- opening -------------------------------------------------------------------------------
+
+    @answered
+    async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
+        """Open a file to read or to write it."""
+        named = self._named_now(*self.inodes.place(inode))
+        told = self._told_stale.pop(ctx.pid, None)
+        try:
+            return await self._open(inode, flags, ctx.pid, is_second=told == named)
+        except Stale:
+            if ctx.pid:
+                self._told_stale[ctx.pid] = named
+            if len(self._told_stale) > _MOST_TOLD:
+                del self._told_stale[next(iter(self._told_stale))]
+            raise
+
+    async def _open(
+        self, inode: int, flags: int, thread: int, *, is_second: bool
+    ) -> pyfuse3.FileInfo:
+        """Raises `Stale` if the kernel has to look the name up again; not if `is_second`.
+
+        It does so only once: then what is under the name now is opened, past the kernel's cache.
+        """
+        reserved = self._reserved.get(thread)
+        if reserved is not None:
+            own = reserved.directory.inode_of(reserved.slot)
+            if inode in (own, reserved.asked):
+                return self._open_reserved(thread, reserved, inode, own)
+        directory, slot = self.inodes.place(inode)
+        is_current = directory.is_current(slot)
+        file = None
+        if not is_current and (is_second or slot not in directory.became):
+            file = self._opened_there(inode)
+        if file is not None and not (flags & WRITING and file.writer is None):
+            return await self._opened_once_more(file, truncate=bool(flags & os.O_TRUNC))
+        if flags & WRITING:
+            truncate = bool(flags & os.O_TRUNC)
+            return await self._open_to_write(inode, thread, truncate=truncate, is_second=is_second)
+        if is_current:
+            info = await self._open_to_read(inode, is_second=is_second)
+            self.inodes.hold(inode)
+            if self._is_shared(directory, slot):
+                self._shared.setdefault(inode, self._files[info.fh])
+            return info
+        if not is_second:
+            raise Stale(f"{directory.entries[slot].name} is another file now")
+        folder, name = self._named_now(directory, slot)
+        open_ = functools.partial(folder.folder.open, name)
+        reader = await self._workers.run(open_, late=_close)
+        return self._handle_on(OpenFile(reader, inode), direct=True)
+
+    def _named_now(self, directory: Directory, slot: int) -> tuple[Directory, str]:
+        """The name that the kernel takes an inode for: its own, or what it was renamed to."""
+        return directory.became.get(slot) or (directory, directory.entries[slot].name)
+
+    def _open_reserved(
+        self, thread: int, reserved: Reserved, inode: int, own: int
+    ) -> pyfuse3.FileInfo:
+        del self._reserved[thread]
+        reserved.file.inode, reserved.file.shown_inode = inode, reserved.asked
+        info = self._opened_private(reserved.file, direct=inode != own)
+        reserved.directory.written(reserved.name, -1)
+        self.inodes.let_go(own)
+        return info
+
+    def _opened_there(self, inode: int) -> OpenFile | None:
+        return self._private.get(inode) or self._shared.get(inode) or self._back(inode)
+
+    async def _opened_once_more(self, file: OpenFile, *, truncate: bool) -> pyfuse3.FileInfo:
+        file.handles += 1
+        try:
+            if truncate and file.writer is not None:
+                await self._in_thread(file, functools.partial(file.writer.truncate, 0))
+                self._has_changed(file, file.writer)
+        except BaseException:
+            file.handles -= 1
+            if not file.handles:
+                await self._end(file)
+            raise
+        return self._handle_on(file)
+
+    def _back(self, inode: int) -> OpenFile | None:
+        """A shared file that nobody had open any more."""
+        file = self._lingering.pop(inode, None)
+        if file is not None:
+            self._shared[inode] = file
+            self.inodes.let_go(inode)
+        return file
+
+    async def _open_to_write(
+        self, inode: int, thread: int, *, truncate: bool, is_second: bool
+    ) -> pyfuse3.FileInfo:
+        place, slot = self.inodes.place(inode)
+        directory, name = self._named_now(place, slot)
+        write = functools.partial(directory.folder.write, name, truncate=truncate)
+        try:
+            writer = await self._workers.run(write, late=_close)
+        except NotFound:
+            if not is_second:
+                raise Stale(f"{name} is gone; the kernel looks it up again") from None
+            # Whoever has it open is deleting or renaming it at this moment.
+            file = self._opened_there(inode)
+            if file is None or file.writer is None:
+                raise
+            return await self._opened_once_more(file, truncate=truncate)
+        if not writer.is_private:
+            if truncate:
+                directory.changed(name, time.monotonic())
+            if place.is_current(slot) or is_second:
+                return self._opened_shared(place, slot, writer)
+            writer.close()
+            raise Stale(f"{name} is another file now")
+        if not thread or is_second or thread in self._reserved:
+            return self._opened_private(_copy_of(writer, inode, directory, name), direct=True)
+        entry = Entry(name, Kind.FILE, writer.size, writer.mtime_ns)
+        apart = directory.put_apart(entry)
+        directory.written(name, +1)
+        file = _copy_of(writer, directory.inode_of(apart), directory, name)
+        reserved = self._reserved[thread] = Reserved(directory, name, apart, inode, file)
+        self.inodes.hold(directory.inode_of(apart))
+        assert self._nursery is not None
+        self._nursery.start_soon(self._give_up, thread, reserved)
+        raise Stale(f"{name} gets an inode of its own for who writes it")
+
+    async def _give_up(self, thread: int, reserved: Reserved) -> None:
+        """A thread may be killed before it opens what was made for it."""
+        await trio.sleep(_RESERVED_S)
+        if self._reserved.get(thread) is reserved:
+            del self._reserved[thread]
+            reserved.directory.written(reserved.name, -1)
+            self.inodes.let_go(reserved.directory.inode_of(reserved.slot))
+            await self._closed(reserved.file)
+
+    def _opened_shared(self, directory: Directory, slot: int, writer: Writer) -> pyfuse3.FileInfo:
+        directory.opened[slot] = (directory.opened.get(slot, (0,))[0] + 1, -1, -1)
+        inode = directory.inode_of(slot)
+        file = self._shared[inode] = OpenFile(writer, inode, writer)
+        file.is_counted = True
+        return self._handle_on(file)
+
+    def _opened_private(self, file: OpenFile, *, direct: bool) -> pyfuse3.FileInfo:
+        assert file.named is not None
+        directory, name = file.named
+        directory.written(name, +1)
+        self._private[file.inode] = file
+        return self._handle_on(file, direct=direct)
+
+    def _handle_on(self, file: OpenFile, *, direct: bool = False) -> pyfuse3.FileInfo:
+        handle = self._new_handle()
+        self._files[handle] = file
+        self.inodes.hold(file.inode)
+        info = pyfuse3.FileInfo(fh=handle)
+        info.keep_cache = False
+        info.direct_io = direct
+        return info
+
+    @answered
+    async def create(
+        self, parent_inode: int, name: bytes, mode: int, flags: int, ctx: pyfuse3.RequestContext
+    ) -> tuple[pyfuse3.FileInfo, pyfuse3.EntryAttributes]:
+        """Make a file and open it; one that has come to be there meanwhile is opened."""
+        directory, text = self._place_for(parent_inode, name)
+        folder = directory.folder
+        if flags & os.O_EXCL and any(self._being_written(directory, text)):
+            raise Exists(f"{text} is being written by somebody else")
+
+        def made() -> Writer:
+            if not flags & (os.O_EXCL | os.O_TRUNC):
+                try:
+                    return folder.write(text)
+                except NotFound:
+                    pass
+            return folder.create(text, exclusive=bool(flags & os.O_EXCL))
+
+        writer = await self._workers.run(made, late=_close)
+        directory.changed(text, time.monotonic())
+        entry = Entry(text, Kind.FILE, writer.size, writer.mtime_ns)
+        if writer.is_private:
+            slot = directory.put_apart(entry)
+            file = _copy_of(writer, directory.inode_of(slot), directory, text)
+            info = self._opened_private(file, direct=False)
+            return info, self._told_apart(directory, slot, writer)
+        told = self._told(directory, entry)
+        return self._opened_shared(directory, directory.slots[text], writer), told
+
+    def _place_for(self, parent_inode: int, name: bytes) -> tuple[Directory, str]:
+        """The folder for a new name. Raises `NotSupported` for one that a mount never has."""
+        text = os.fsdecode(name)
+        directory = self.inodes.directory(parent_inode)
+        if is_hidden(text) or directory.live or self._is_control(directory, text):
+            raise NotSupported(f"nothing can be stored under the name {text} here")
+        return directory, text
+
+    # -- attributes ----------------------------------------------------------------------------
+
+    @answered
+    async def setattr(
+        self,
+        inode: int,
+        attr: pyfuse3.EntryAttributes,
+        fields: pyfuse3.SetattrFields,
+        fh: int | None,
+        ctx: pyfuse3.RequestContext,
+    ) -> pyfuse3.EntryAttributes:
+        """Size and time are set; modes are accepted and have no effect, owners must be as they are."""
+        own = self._replies.attributes(Entry("", Kind.FILE, 0, 0), inode)
+        if (fields.update_uid and attr.st_uid != own.st_uid) or (
+            fields.update_gid and attr.st_gid != own.st_gid
+        ):
+            raise NotSupported("files of a mount belong to who mounted it")
+        file = self._written_at(inode) if fh is None else self._files[fh]
+        size = attr.st_size if fields.update_size else None
+        mtime_ns = attr.st_mtime_ns if fields.update_mtime else None
+        if file is not None and file.writer is not None:
+            writer = file.writer
+            if size is not None:
+                file.is_refused = False
+                truncate = functools.partial(writer.truncate, size)
+                longer_s = writer.size / SLOWEST_STORE
+                try:
+                    await self._in_thread(file, truncate, longer_s=longer_s)
+                except BaseException:
+                    file.is_broken = writer.is_private
+                    raise
+                file.is_broken = file.is_broken and size > 0
+            if mtime_ns is not None:
+                await self._in_thread(file, functools.partial(writer.set_mtime, mtime_ns))
+            self._has_changed(file, writer)
+        elif size is not None or mtime_ns is not None:
+            await self._change(inode, size, mtime_ns)
+        return await self._attributes_of(inode)
+
+    def _written_at(self, inode: int) -> OpenFile | None:
+        """The open file that an inode without a name of its own stands for."""
+        directory, slot = self.inodes.place(inode)
+        file = self._private.get(inode)
+        if file is None and not directory.is_current(slot):
+            return self._shared.get(inode)
+        return file
+
+    async def _change(self, inode: int, size: int | None, mtime_ns: int | None) -> None:
+        """Set the size or time of what nobody has open to write."""
+        place, slot = self.inodes.place(inode)
+        directory, name = self._named_now(place, slot)
+        is_root = inode == ROOT_INODE
+        if place.number == 0 and not is_root:
+            raise ReadOnly("control files are made by the mount")
+        if not (is_root or place.is_current(slot) or slot in place.became):
+            raise Stale(f"{name} is another file now")
+        folder = directory.folder
+
+        def change() -> None:
+            if size is not None:
+                writer = folder.write(name, truncate=not size)
+                try:
+                    writer.truncate(size)
+                    writer.store()
+                finally:
+                    writer.close()
+            if mtime_ns is not None:
+                folder.set_mtime("" if is_root else name, mtime_ns)
+
+        if size is not None and place.is_open(slot) and not self._is_shared(place, slot):
+            directory.retire(name, time.monotonic())
+            raise Stale(f"{name} is open: who reads it keeps its inode")
+        longer_s = max(place.entries[slot].size, size or 0) / SLOWEST_STORE
+        await self._workers.run(change, longer_s=longer_s)
+        directory.changed(name, time.monotonic())
+
+
+def _copy_of(writer: Writer, inode: int, directory: Directory, name: str) -> OpenFile:
+    file = OpenFile(writer, inode, writer)
+    file.named = directory, name
+    return file
+
+
+def _close(file: Reader) -> None:
+    file.close()
