@@ -1,22 +1,11 @@
 """What the tests of real mounts share: no process outlives them, and stores made by code."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from datasets import write_keys
-from processes import processes_about
-
-_MAY_TAKE_TO_END_S = 20
-
-
-def assert_ended(path: Path) -> None:
-    """A daemon ends a moment after its mount has gone."""
-    end = time.monotonic() + _MAY_TAKE_TO_END_S
-    while (left := processes_about(path)) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not left, f"these processes are left: {left}"
+from processes import assert_ended
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,7 +1,18 @@
 """Which processes a mount has left, found by their command lines."""
 
 import os
+import time
 from pathlib import Path
+
+_MAY_TAKE_TO_END_S = 20
+
+
+def assert_ended(path: Path) -> None:
+    """A daemon ends a moment after its mount has gone."""
+    end = time.monotonic() + _MAY_TAKE_TO_END_S
+    while (left := processes_about(path)) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not left, f"these processes are left: {left}"
 
 
 def processes_about(path: Path) -> dict[int, str]:

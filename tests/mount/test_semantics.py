@@ -7,9 +7,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from conftest import assert_ended
 from mounting import clear, zarrfuse
 from object_server import ObjectServer, set_environment
+from processes import assert_ended
 from semantics import DISKS_DIFFER, FILES, FOLDERS, Operation, said, write
 from semantics_places import (
     FILE_PLACES,

@@ -6,11 +6,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from conftest import assert_ended
 from datasets import array, concat_parts, v2_keys, write_keys
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mounting import clear, zarrfuse
+from processes import assert_ended
 from writing_model import Layout, SideBySide
 
 HEADER = 4
