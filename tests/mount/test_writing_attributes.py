@@ -1,5 +1,6 @@
 """What the kernel is told while files are written, and what becomes of what was not all written."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +54,22 @@ def test_a_folder_in_which_a_chunk_is_written_is_not_empty(tmp_path: Path, serve
         with pytest.raises(OSError, match="not empty"):
             (mount / "c/0").rmdir()
     assert (tmp_path / "source/c/0/0").read_bytes() == b"four"
+
+
+def test_a_first_document_that_is_renamed_to_its_name_has_the_size_of_what_is_shown(
+    tmp_path: Path, served: Server
+) -> None:
+    (tmp_path / "source").mkdir()
+    mount = served(tmp_path / "source", "--view", "plain", "--read-write").mountpoint
+    draft = mount / "zarr.json.draft"
+    draft.write_bytes(array(shape=[6, 4]))
+    with draft.open():  # the kernel goes on knowing it, as that of another writer who waits for it
+        draft.rename(mount / "zarr.json")
+        with (mount / "zarr.json").open() as opened:
+            size = os.fstat(opened.fileno()).st_size
+            shown = opened.read()
+    assert len(shown) == size != len(array(shape=[6, 4]))  # which is what is stored
+    assert json.loads(shown)["shape"] == [6, 4]
 
 
 def test_control_files_keep_their_time(tmp_path: Path, served: Server) -> None:

@@ -256,7 +256,8 @@ def rename(source: File, target: File, *, replace: bool) -> bool:
         source.is_gone()
         if isinstance(target, StoredFile):
             target.is_stored()
-        return is_same
+            return is_same
+        return False  # what is shown of a document is not what is stored
     if isinstance(source, LooseFile) and isinstance(target, LooseFile):
         source.writing.loose.rename(source.key, target.key, replace=replace)
         return True
