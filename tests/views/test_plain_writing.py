@@ -510,7 +510,8 @@ def test_new_arrays_are_stored_as_they_are_given(disk: Any) -> None:
     at = disk({})
     at.write("g/zarr.json", group())
     at.write("g/a/zarr.json.3f2a.partial", STORED)
-    assert at.replace("g/a/zarr.json.3f2a.partial", "g/a/zarr.json") is True
+    # It is shown with other bytes than it has under its first name.
+    assert at.replace("g/a/zarr.json.3f2a.partial", "g/a/zarr.json") is False
     at.write("g/b/zarr.json.3f2a.partial", array())
     at.link("g/b/zarr.json.3f2a.partial", "g/b/zarr.json")
     at.remove("g/b/zarr.json.3f2a.partial")
