@@ -60,8 +60,6 @@ class LocalStore(Store):
     """
 
     permanent = False
-    identifies = False
-    """Whether entries tell the `identity` of files: where these are changed in place."""
 
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
         self.root = os.path.realpath(root)
@@ -80,7 +78,7 @@ class LocalStore(Store):
     def scan(self, folder: str) -> Iterator[Entry]:
         """See `base.Store`. One `scandir`, one `lstat` a name."""
         fd = self._open(folder, _LIST)
-        file, subfolder, identifies = Kind.FILE, Kind.FOLDER, self.identifies
+        file, subfolder = Kind.FILE, Kind.FOLDER
         hidden = "" if folder else OWN_NAME
         try:
             with os.scandir(fd) as names:
@@ -98,17 +96,14 @@ class LocalStore(Store):
                     name = found.name
                     type_ = S_IFMT(status.st_mode)
                     if type_ == S_IFREG:
-                        entry = Entry(name, file, status.st_size, status.st_mtime_ns)
-                        if identifies:
-                            entry.identity = status.st_ino
-                        yield entry
+                        yield Entry(name, file, status.st_size, status.st_mtime_ns)
                     elif type_ == S_IFDIR:
                         yield Entry(name, subfolder, 0, status.st_mtime_ns)
                     elif type_ == S_IFLNK:
                         key = f"{folder}/{name}" if folder else name
-                        link = self._link_entry(key, status)
-                        if link is not None:
-                            yield link
+                        entry = self._link_entry(key, status)
+                        if entry is not None:
+                            yield entry
         finally:
             os.close(fd)
 
@@ -122,8 +117,7 @@ class LocalStore(Store):
         name = key.rpartition("/")[2]
         type_ = S_IFMT(status.st_mode)
         if type_ == S_IFREG:
-            identity = status.st_ino if self.identifies else 0
-            return Entry(name, Kind.FILE, status.st_size, status.st_mtime_ns, identity=identity)
+            return Entry(name, Kind.FILE, status.st_size, status.st_mtime_ns)
         if type_ == S_IFDIR:
             return Entry(name, Kind.FOLDER, 0, status.st_mtime_ns)
         if type_ == S_IFLNK:
