@@ -78,6 +78,12 @@ class Invalid(ZarrfuseError):
     errno = errno.EINVAL
 
 
+class Busy(ZarrfuseError):
+    """A folder cannot be renamed as long as something is written in it."""
+
+    errno = errno.EBUSY
+
+
 class Elsewhere(ZarrfuseError):
     """Something would be renamed to another file system; programs then copy it."""
 

@@ -37,7 +37,7 @@ from zarrfuse.files.segments import Rendered
 from zarrfuse.handles import OpenDirectory, OpenFile
 from zarrfuse.inodes import CONTROL_INODE, ROOT_INODE, Directory, InodeTable, is_hidden
 from zarrfuse.replies import OWN_OFFSETS, Replies
-from zarrfuse.stores.base import Entry, Kind, Reader, is_live
+from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
 from zarrfuse.threads import Scan, Workers
 from zarrfuse.views.attributes import attributes
 from zarrfuse.views.base import Folder
@@ -51,6 +51,7 @@ S = TypeVar("S", bound="ZarrOperations")
 
 LARGEST_READ = 1 << 20  # no kernel asks for more at once
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
+_MOST_TOLD = 1000
 _ANSWERS = frozenset(
     {
         *(errno.ENOENT, errno.EROFS, errno.ENOSYS),
@@ -117,6 +118,10 @@ class ZarrOperations(pyfuse3.Operations):
         self._cache = cache
         self._xattrs = xattrs
         self._files: dict[int, OpenFile] = {}
+        self._told_stale: dict[int, tuple[Directory, str]] = {}
+        """By thread: the name that it was told to look up again."""
+        self._past_cache: dict[int, OpenFile] = {}
+        """By inode: the file that was opened there last and has other bytes than the inode."""
         self._directories: dict[int, OpenDirectory] = {}
         self._next_handle = 1
         self._buffer = memoryview(bytearray(LARGEST_READ))
@@ -197,9 +202,9 @@ class ZarrOperations(pyfuse3.Operations):
         self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
         """A name in a folder. A name that is not there is an answer to keep as well."""
-        return await self._named(parent_inode, name)
+        return await self._named(parent_inode, name, ctx.pid)
 
-    async def _named(self, parent_inode: int, name: bytes) -> pyfuse3.EntryAttributes:
+    async def _named(self, parent_inode: int, name: bytes, thread: int) -> pyfuse3.EntryAttributes:
         text = os.fsdecode(name)
         directory = self.inodes.directory(parent_inode)
         if is_hidden(text):
@@ -211,7 +216,7 @@ class ZarrOperations(pyfuse3.Operations):
         except NotFound:
             directory.drop(text)
             return self._replies.nothing
-        return self._told(directory, entry)
+        return self._told(directory, entry, live=self._told_stale.get(thread) == (directory, text))
 
     def _as_now(self, inode: int, entry: Entry) -> Entry:
         """An entry as it is at the moment of the reply."""
@@ -220,11 +225,13 @@ class ZarrOperations(pyfuse3.Operations):
     def _is_control(self, directory: Directory, name: str) -> bool:
         return name == CONTROL_NAME and directory is self.inodes.root
 
-    def _told(self, directory: Directory, entry: Entry) -> pyfuse3.EntryAttributes:
-        """The kernel is told of an entry, under its number."""
+    def _told(
+        self, directory: Directory, entry: Entry, *, live: bool = False
+    ) -> pyfuse3.EntryAttributes:
+        """The kernel is told of an entry, under its number; `live`: it is to keep nothing of it."""
         inode = directory.inode_of(directory.put(entry))
         entry = self._as_now(inode, entry)
-        live = directory.live or entry.name in directory.writers
+        live = live or directory.live or entry.name in directory.writers
         filled = self._replies.attributes(entry, inode, live=live)
         self.inodes.looked_up_one(inode)  # only now: what cannot be told of is not looked up
         return filled
@@ -246,24 +253,37 @@ class ZarrOperations(pyfuse3.Operations):
         entry = directory.entries[slot]
         if inode == ROOT_INODE:
             entry = await self._looked_up(self.inodes.root, "")
-        elif directory.number and (entry.name in directory.unsure or not self._fresh(directory)):
-            entry = await self._reexamined(directory, slot)
+        elif directory.number and not (
+            self._fresh(directory)
+            and entry.name not in directory.unsure
+            and directory.is_current(slot)
+        ):
+            return await self._reexamined(directory, slot)
         entry = self._as_now(inode, entry)
         return self._replies.attributes(entry, inode, live=directory.live)
 
-    async def _reexamined(self, directory: Directory, slot: int) -> Entry:
-        """The entry of a slot as it is now; as it was, of an open file that is gone, changed, or
-        cannot be asked for: who has it open goes on reading."""
+    async def _reexamined(self, directory: Directory, slot: int) -> pyfuse3.EntryAttributes:
+        """A slot as it is now; as it was, if it is open and is gone, changed, or cannot be asked for:
+        who has it open goes on reading. If it is not, the kernel means what has its name now."""
         entry = directory.entries[slot]
-        if not directory.is_current(slot):
-            return entry
-        try:
-            now = await self._entry(directory, entry.name)
-        except (ZarrfuseError, OSError):
-            if directory.is_open(slot):
-                return entry
-            raise
-        return now if directory.put(now) == slot else entry
+        inode, was_current = directory.inode_of(slot), directory.is_current(slot)
+        past_cache = self._past_cache.get(inode)
+        if past_cache is not None and not directory.live:
+            now = entry_of(entry.name, past_cache.reader)
+            return self._replies.attributes(now, inode, live=True)
+        if was_current or not directory.is_open(slot):
+            try:
+                now = await self._entry(directory, entry.name)
+            except (ZarrfuseError, OSError):
+                if not directory.is_open(slot):
+                    raise
+            else:
+                at = directory.put(now)
+                if at == slot or not directory.is_open(slot):
+                    inode = directory.inode_of(at)
+                    now = self._as_now(inode, now)
+                    return self._replies.attributes(now, inode, live=directory.live or at != slot)
+        return self._replies.attributes(self._as_now(inode, entry), inode, live=directory.live)
 
     @answered
     async def readlink(self, inode: int, ctx: pyfuse3.RequestContext) -> bytes:
@@ -330,6 +350,7 @@ class ZarrOperations(pyfuse3.Operations):
     def _release_directory(self, directory: Directory) -> None:
         directory.handles -= 1
         if not directory.handles:
+            directory.recent.clear()
             self._end_listing(directory)
         self.inodes.release(directory)
 
@@ -364,11 +385,32 @@ class ZarrOperations(pyfuse3.Operations):
     @answered
     async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
         """Open a file. What the kernel has cached of it stays, unless size or time changed."""
+        named = self._named_now(*self.inodes.place(inode))
+        told = self._told_stale.pop(ctx.pid, None)
+        try:
+            return await self._open(inode, flags, ctx.pid, is_second=told == named)
+        except Stale:
+            self._told_stale[ctx.pid] = named
+            if len(self._told_stale) > _MOST_TOLD:
+                del self._told_stale[next(iter(self._told_stale))]
+            raise
+
+    async def _open(
+        self, inode: int, flags: int, thread: int, *, is_second: bool
+    ) -> pyfuse3.FileInfo:
+        """Raises `Stale` if the kernel has to look the name up again; not if `is_second`.
+
+        It does so only once: then what is under the name now is opened, past the kernel's cache.
+        """
         if flags & WRITING:
             raise ReadOnly("the mount is read-only")
-        return await self._open_to_read(inode)
+        return await self._open_to_read(inode, is_second=is_second)
 
-    async def _open_to_read(self, inode: int, *, is_second: bool = False) -> pyfuse3.FileInfo:
+    def _named_now(self, directory: Directory, slot: int) -> tuple[Directory, str]:
+        """The name that the kernel takes an inode for."""
+        return directory, directory.entries[slot].name
+
+    async def _open_to_read(self, inode: int, *, is_second: bool) -> pyfuse3.FileInfo:
         """Raises `Stale` for a file that has changed; not if the kernel asks a second time."""
         directory, slot = self.inodes.place(inode)
         entry = directory.entries[slot]
@@ -379,21 +421,24 @@ class ZarrOperations(pyfuse3.Operations):
             reader = open_(wait=False)
         except BlockingIOError:
             reader = await self._workers.run(open_, late=_close)
+            if self.inodes.place(inode) != (directory, slot):  # it was renamed meanwhile
+                reader.close()
+                raise Stale(f"{entry.name} has another name now") from None
         if reader.size < 0:
             reader.close()
             raise Corrupt(f"{entry.name} is said to have {reader.size} bytes")
-        was_retold = slot in directory.retold
         is_outdated = self._is_outdated(directory, slot, reader)
-        if is_outdated and not (was_retold or is_second):
+        if is_outdated and not is_second:
             reader.close()
             raise Stale(f"{entry.name} has changed; the kernel looks it up again")
         handle = self._new_handle()
         file = self._files[handle] = OpenFile(reader, inode)
         info = pyfuse3.FileInfo(fh=handle)
         is_shared = is_live(reader)
-        if isinstance(reader, LiveReader) or (is_outdated and not is_shared):
-            # Rendered now, or changed a second time meanwhile: nothing of it is to be kept, nor
-            # to be read from what the kernel has of this inode.
+        if isinstance(reader, LiveReader) or (is_outdated and not directory.is_current(slot)):
+            # Rendered now, or another file for the second time meanwhile: nothing of it is to be
+            # kept, nor to be read from what the kernel has of this inode.
+            self._past_cache[inode] = file
             info.direct_io = True
             info.keep_cache = False
             return info
@@ -416,15 +461,13 @@ class ZarrOperations(pyfuse3.Operations):
         once, so a file that has changed again by then must be let pass.
         """
         entry = directory.entries[slot]
-        if directory.live or (entry.size, entry.mtime_ns) == (reader.size, reader.mtime_ns):
-            directory.retold.discard(slot)
+        now = entry_of(entry.name, reader)
+        is_same = (now.size, now.mtime_ns) == (entry.size, entry.mtime_ns) and not (
+            now.identity and entry.identity and now.identity != entry.identity
+        )
+        if directory.live or is_same:
             return False
-        now = Entry(entry.name, entry.kind, reader.size, reader.mtime_ns)
-        if slot in directory.retold and not directory.is_open(slot):
-            directory.retold.discard(slot)
-            directory.put(now)
-            return False
-        directory.retold.add(directory.put(now))
+        directory.put(now)
         return True
 
     def _push(self, inode: int, reader: Reader, handles: int) -> bool:
@@ -486,6 +529,8 @@ class ZarrOperations(pyfuse3.Operations):
 
     def _count_off(self, file: OpenFile) -> None:
         """An open file that was counted in its folder is none any more."""
+        if self._past_cache.get(file.inode) is file:
+            del self._past_cache[file.inode]
         if not file.is_counted:
             return
         file.is_counted = False

@@ -7,15 +7,18 @@ knows nothing of Zarr.
 import errno
 import functools
 import time
+from contextlib import ExitStack
 from typing import Any, NoReturn
 
 import pyfuse3
+from msgspec.structs import replace
 from pyfuse3 import FUSEError
 
-from zarrfuse.errors import NotEmpty, NotFound, NotSupported, TimedOut
+from zarrfuse.errors import Busy, NotEmpty, NotFound, NotSupported, TimedOut
 from zarrfuse.fuse import answered
 from zarrfuse.fuse_storing import SLOWEST_STORE
 from zarrfuse.fuse_writing import WritingOperations
+from zarrfuse.handles import OpenFile
 from zarrfuse.inodes import Directory
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.control import bare
@@ -31,8 +34,15 @@ class ReadWriteOperations(WritingOperations):
         copies = list(self._being_written(directory, text))
         for copy in copies:  # before, so that none of them is stored behind it
             copy.is_deleted = True
+
+        def remove() -> None:
+            with ExitStack() as held:
+                for copy in copies:
+                    held.enter_context(copy.storing)
+                directory.folder.remove(text)
+
         try:
-            await self._workers.run(functools.partial(directory.folder.remove, text))
+            await self._workers.run(remove)
         except NotFound:
             directory.retire(text, time.monotonic())
             raise
@@ -41,6 +51,9 @@ class ReadWriteOperations(WritingOperations):
                 copy.is_deleted = False
             directory.changed(text, time.monotonic())
             raise
+        for copy in self._being_written(directory, text):
+            copy.is_deleted = True  # it was opened meanwhile
+        directory.removed(text)
         directory.retire(text, time.monotonic())
 
     @answered
@@ -85,11 +98,14 @@ class ReadWriteOperations(WritingOperations):
             raise NotSupported("names cannot be exchanged")
         source, name = self._place_for(parent_inode_old, name_old)
         target, new_name = self._place_for(parent_inode_new, name_new)
-        replace = not flags & pyfuse3.RENAME_NOREPLACE
+        may_replace = not flags & pyfuse3.RENAME_NOREPLACE
         folder, to = source.folder, bare(target.folder)
 
         slot = source.slots.get(name)
-        renamed = functools.partial(folder.rename, name, to, new_name, replace=replace)
+        child = None if slot is None else source.children.get(slot)
+        if child is not None and any(self._being_written_below(child)):
+            raise Busy(f"a file is being written in the folder {name}")
+        renamed = functools.partial(folder.rename, name, to, new_name, replace=may_replace)
         try:
             same = await self._workers.run(renamed, longer_s=self._copying_s(source, slot))
         except TimedOut:  # it may yet come to be, or not
@@ -100,21 +116,18 @@ class ReadWriteOperations(WritingOperations):
         if source is not target or name != new_name:
             target.retire(new_name, now)
             source.changed(name, now)
-            arrived = source.arrived.pop(name, None)
-            if arrived is not None:
-                place, at = arrived
-                place.becomes(at, target, new_name)
+            source.renamed(name, target, new_name, slot=None if same else slot)
             if slot is None:
                 return
             if same:
+                for copy in () if child is None else self._being_written_below(child):
+                    if isinstance(copy, OpenFile):  # opened meanwhile, under the old name
+                        copy.is_broken = True
                 entry = source.entries[slot]
-                self.inodes.move(
-                    source, slot, target, Entry(new_name, entry.kind, entry.size, entry.mtime_ns)
-                )
+                self.inodes.move(source, slot, target, replace(entry, name=new_name))
             else:
                 # The kernel has given the new name to the inode of the old one, which holds what
                 # was written, not what is shown: opening that is answered ESTALE.
-                source.becomes(slot, target, new_name)
                 source.retire(name, now)
 
     def _copying_s(self, directory: Directory, slot: int | None) -> float:

@@ -21,8 +21,9 @@ from pyfuse3 import FUSEError
 
 from zarrfuse.errors import Corrupt, is_expected, text_of
 from zarrfuse.fuse import ZarrOperations, answered
-from zarrfuse.handles import OpenFile, Reserved
+from zarrfuse.handles import OpenFile, Opening, Reserved
 from zarrfuse.inodes import Directory
+from zarrfuse.stores.base import entry_of
 from zarrfuse.views.base import Writer
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class StoringOperations(ZarrOperations):
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # those of the base class
+        self._copies: set[OpenFile] = set()
+        """The private copies that are open."""
         self._private: dict[int, OpenFile] = {}
         """By inode: the private copy that was opened there last."""
         self._shared: dict[int, OpenFile] = {}
@@ -53,8 +56,7 @@ class StoringOperations(ZarrOperations):
         """By inode: shared files without a name that nobody has open, for `_LINGERING_S`."""
         self._reserved: dict[int, Reserved] = {}
         """By thread."""
-        self._told_stale: dict[int, tuple[Directory, str]] = {}
-        """By thread: the name that it was told to look up again."""
+        self._opening: set[Opening] = set()
         self.bytes_written = 0
 
     def status(self) -> dict[str, object]:
@@ -134,9 +136,11 @@ class StoringOperations(ZarrOperations):
     async def _end(self, file: OpenFile) -> None:
         """Nobody has the file open any more."""
         self._count_off(file)
+        directory, slot = self.inodes.place(file.inode)
         if self._shared.get(file.inode) is file:
             del self._shared[file.inode]
-        directory, slot = self.inodes.place(file.inode)
+            if file.writer is not None and directory.is_current(slot):
+                directory.put(entry_of(directory.entries[slot].name, file.writer))
         if self._is_shared(directory, slot) and directory.is_open(slot):
             others = (other for other in self._files.values() if other.inode == file.inode)
             self._shared.setdefault(file.inode, next(others, file))
@@ -154,12 +158,14 @@ class StoringOperations(ZarrOperations):
             if writer.changed and not (file.is_refused or file.is_broken):
                 await self._store(file, writer, sync=False)
         finally:
-            if self._private.get(file.inode) is file:
-                del self._private[file.inode]
-            assert file.named is not None
-            directory, name = file.named
-            directory.written(name, -1)
-            await self._closed(file)
+            if not file.handles:  # else it has been opened once more meanwhile
+                self._copies.discard(file)
+                if self._private.get(file.inode) is file:
+                    del self._private[file.inode]
+                assert file.named is not None
+                directory, name = file.named
+                directory.written(name, -1)
+                await self._closed(file)
 
     async def _closed(self, file: OpenFile) -> None:
         """Close a file, which may take a while: what is deleted with it, or sent to a server."""
@@ -191,7 +197,8 @@ class StoringOperations(ZarrOperations):
             raise Corrupt("a write failed before, so nothing of this file is stored")
 
         def store() -> bool:
-            return not file.is_deleted and writer.store(sync=sync)
+            with file.storing:
+                return not file.is_deleted and writer.store(sync=sync)
 
         file.is_refused = True  # unless this succeeds: what a program was told failed stays so
         stored = await self._in_thread(file, store, longer_s=writer.size / SLOWEST_STORE)
@@ -200,13 +207,30 @@ class StoringOperations(ZarrOperations):
             directory, name = file.named
             directory.retire(name, time.monotonic())
 
-    def _being_written(self, directory: Directory, name: str | None = None) -> Iterator[OpenFile]:
-        """The private copies that are open of a name, or of all names in a folder."""
-        for file in (*self._private.values(), *(each.file for each in self._reserved.values())):
+    def _being_written(
+        self, directory: Directory, name: str | None = None
+    ) -> Iterator[OpenFile | Opening]:
+        """The private copies that are open, or about to be, of a name, or of all names in a folder."""
+        for file in self._all_written():
             assert file.named is not None
             where, written = file.named
             if where is directory and name in (None, written) and not file.is_deleted:
                 yield file
+
+    def _being_written_below(self, directory: Directory) -> Iterator[OpenFile | Opening]:
+        """Those in a folder, and in all folders in it."""
+        for file in self._all_written():
+            assert file.named is not None
+            where: Directory | None = file.named[0]
+            while where is not None and where is not directory:
+                where = where.parent
+            if where is not None and not file.is_deleted:
+                yield file
+
+    def _all_written(self) -> Iterator[OpenFile | Opening]:
+        yield from self._copies
+        yield from (each.file for each in self._reserved.values())
+        yield from self._opening
 
     def _written(self, fh: int) -> tuple[OpenFile, Writer]:
         file = self._files[fh]

@@ -30,14 +30,13 @@ import trio
 from zarrfuse.errors import Exists, NotFound, NotSupported, ReadOnly, Stale
 from zarrfuse.fuse import WRITING, answered
 from zarrfuse.fuse_storing import SLOWEST_STORE, StoringOperations
-from zarrfuse.handles import OpenFile, Reserved
+from zarrfuse.handles import OpenFile, Opening, Reserved
 from zarrfuse.inodes import ROOT_INODE, Directory, is_hidden
-from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.stores.base import Entry, Kind, Reader, entry_of
 from zarrfuse.views.base import Writer
 
 _RESERVED_S = 10.0
 """How long an inode waits for the thread that it was made for."""
-_MOST_TOLD = 1000
 
 
 class WritingOperations(StoringOperations):
@@ -55,11 +54,11 @@ class WritingOperations(StoringOperations):
             directory = self.inodes.directory(parent_inode)
             if reserved.directory is directory:
                 return self._told_apart(directory, reserved.slot, reserved.file.reader)
-        return await self._named(parent_inode, name)
+        return await self._named(parent_inode, name, ctx.pid)
 
     def _told_apart(self, directory: Directory, slot: int, copy: Reader) -> pyfuse3.EntryAttributes:
         entry = directory.entries[slot]
-        now = Entry(entry.name, Kind.FILE, copy.size, copy.mtime_ns)
+        now = entry_of(entry.name, copy)
         inode = directory.inode_of(slot)
         filled = self._replies.attributes(now, inode, live=True)
         self.inodes.looked_up_one(inode)
@@ -76,19 +75,19 @@ class WritingOperations(StoringOperations):
         if file is None and (reserved := self._reserved_at(directory, slot)) is not None:
             # The kernel asks whether it may open the file, and keeps the answer for `fstat`.
             copy = reserved.file.reader
-            now = Entry(reserved.name, Kind.FILE, copy.size, copy.mtime_ns)
+            now = entry_of(reserved.name, copy)
             return self._replies.attributes(now, reserved.asked, live=True)
         if file is None and not directory.is_current(slot):
-            file = self._shared.get(inode)  # deleted, and open
+            file = self._shared.get(inode) or self._lingering.get(inode)  # deleted, and open
             became = directory.became.get(slot)
-            if file is None and became is not None:
+            if file is None and became is not None and not directory.is_open(slot):
                 target, name = became
                 entry = await self._entry(target, name)
                 now_at = target.inode_of(target.put(entry))  # as who opens it will be told
                 return self._replies.attributes(entry, now_at, live=True)
         if file is not None and (file.writer is None or self._is_own(file)):
             entry = directory.entries[slot]
-            now = Entry(entry.name, Kind.FILE, file.reader.size, file.reader.mtime_ns)
+            now = entry_of(entry.name, file.reader)
             return self._replies.attributes(now, file.shown_inode, live=True)
         return await self._looked_at(inode)
 
@@ -114,27 +113,10 @@ class WritingOperations(StoringOperations):
 
     # -- opening -------------------------------------------------------------------------------
 
-    @answered
-    async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
-        """Open a file to read or to write it."""
-        named = self._named_now(*self.inodes.place(inode))
-        told = self._told_stale.pop(ctx.pid, None)
-        try:
-            return await self._open(inode, flags, ctx.pid, is_second=told == named)
-        except Stale:
-            if ctx.pid:
-                self._told_stale[ctx.pid] = named
-            if len(self._told_stale) > _MOST_TOLD:
-                del self._told_stale[next(iter(self._told_stale))]
-            raise
-
     async def _open(
         self, inode: int, flags: int, thread: int, *, is_second: bool
     ) -> pyfuse3.FileInfo:
-        """Raises `Stale` if the kernel has to look the name up again; not if `is_second`.
-
-        It does so only once: then what is under the name now is opened, past the kernel's cache.
-        """
+        """See `ZarrOperations`; to read or to write."""
         reserved = self._reserved.get(thread)
         if reserved is not None:
             own = reserved.directory.inode_of(reserved.slot)
@@ -164,8 +146,9 @@ class WritingOperations(StoringOperations):
         return self._handle_on(OpenFile(reader, inode), direct=True)
 
     def _named_now(self, directory: Directory, slot: int) -> tuple[Directory, str]:
-        """The name that the kernel takes an inode for: its own, or what it was renamed to."""
-        return directory.became.get(slot) or (directory, directory.entries[slot].name)
+        """See `ZarrOperations`: its own, or what it was renamed to."""
+        became = None if directory.is_current(slot) else directory.became.get(slot)
+        return became or (directory, directory.entries[slot].name)
 
     def _open_reserved(
         self, thread: int, reserved: Reserved, inode: int, own: int
@@ -207,6 +190,8 @@ class WritingOperations(StoringOperations):
         place, slot = self.inodes.place(inode)
         directory, name = self._named_now(place, slot)
         write = functools.partial(directory.folder.write, name, truncate=truncate)
+        opening = Opening(directory, name)
+        self._opening.add(opening)
         try:
             writer = await self._workers.run(write, late=_close)
         except NotFound:
@@ -217,19 +202,29 @@ class WritingOperations(StoringOperations):
             if file is None or file.writer is None:
                 raise
             return await self._opened_once_more(file, truncate=truncate)
+        finally:
+            self._opening.discard(opening)
         if not writer.is_private:
             if truncate:
                 directory.changed(name, time.monotonic())
-            if place.is_current(slot) or is_second:
+            now, known = entry_of(name, writer), place.entries[slot]
+            if place.is_current(slot) and now.identity == (known.identity or now.identity):
                 return self._opened_shared(place, slot, writer)
+            if is_second:
+                return self._handle_on(OpenFile(writer, inode, writer), direct=True)
             writer.close()
+            if place.is_current(slot):  # it was replaced, and whoever did it is about to say so
+                place.put(now)
             raise Stale(f"{name} is another file now")
         if not thread or is_second or thread in self._reserved:
-            return self._opened_private(_copy_of(writer, inode, directory, name), direct=True)
-        entry = Entry(name, Kind.FILE, writer.size, writer.mtime_ns)
+            file = _copy_of(writer, inode, directory, name)
+            file.is_deleted = opening.is_deleted
+            return self._opened_private(file, direct=True)
+        entry = entry_of(name, writer)
         apart = directory.put_apart(entry)
         directory.written(name, +1)
         file = _copy_of(writer, directory.inode_of(apart), directory, name)
+        file.is_deleted = opening.is_deleted
         reserved = self._reserved[thread] = Reserved(directory, name, apart, inode, file)
         self.inodes.hold(directory.inode_of(apart))
         assert self._nursery is not None
@@ -256,12 +251,15 @@ class WritingOperations(StoringOperations):
         assert file.named is not None
         directory, name = file.named
         directory.written(name, +1)
+        self._copies.add(file)
         self._private[file.inode] = file
         return self._handle_on(file, direct=direct)
 
     def _handle_on(self, file: OpenFile, *, direct: bool = False) -> pyfuse3.FileInfo:
         handle = self._new_handle()
         self._files[handle] = file
+        if direct:
+            self._past_cache[file.inode] = file
         self.inodes.hold(file.inode)
         info = pyfuse3.FileInfo(fh=handle)
         info.keep_cache = False
@@ -275,7 +273,9 @@ class WritingOperations(StoringOperations):
         """Make a file and open it; one that has come to be there meanwhile is opened."""
         directory, text = self._place_for(parent_inode, name)
         folder = directory.folder
-        if flags & os.O_EXCL and any(self._being_written(directory, text)):
+        self._told_stale.pop(ctx.pid, None)  # the kernel has looked it up again, in vain
+        written = self._being_written(directory, text)
+        if flags & os.O_EXCL and any(isinstance(file, OpenFile) for file in written):
             raise Exists(f"{text} is being written by somebody else")
 
         def made() -> Writer:
@@ -288,7 +288,7 @@ class WritingOperations(StoringOperations):
 
         writer = await self._workers.run(made, late=_close)
         directory.changed(text, time.monotonic())
-        entry = Entry(text, Kind.FILE, writer.size, writer.mtime_ns)
+        entry = entry_of(text, writer)
         if writer.is_private:
             slot = directory.put_apart(entry)
             file = _copy_of(writer, directory.inode_of(slot), directory, text)
@@ -362,13 +362,16 @@ class WritingOperations(StoringOperations):
         if not (is_root or place.is_current(slot) or slot in place.became):
             raise Stale(f"{name} is another file now")
         folder = directory.folder
+        opening = Opening(directory, name)
 
         def change() -> None:
             if size is not None:
                 writer = folder.write(name, truncate=not size)
                 try:
                     writer.truncate(size)
-                    writer.store()
+                    with opening.storing:
+                        if not opening.is_deleted:
+                            writer.store()
                 finally:
                     writer.close()
             if mtime_ns is not None:
@@ -378,7 +381,11 @@ class WritingOperations(StoringOperations):
             directory.retire(name, time.monotonic())
             raise Stale(f"{name} is open: who reads it keeps its inode")
         longer_s = max(place.entries[slot].size, size or 0) / SLOWEST_STORE
-        await self._workers.run(change, longer_s=longer_s)
+        self._opening.add(opening)
+        try:
+            await self._workers.run(change, longer_s=longer_s)
+        finally:
+            self._opening.discard(opening)
         directory.changed(name, time.monotonic())
 
 

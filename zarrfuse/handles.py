@@ -13,6 +13,17 @@ from zarrfuse.views.base import Writer
 T = TypeVar("T")
 
 
+class Opening:
+    """A name that is about to be opened to be written. `is_deleted`: the file was, meanwhile."""
+
+    __slots__ = ("is_deleted", "named", "storing")
+
+    def __init__(self, directory: Directory, name: str) -> None:
+        self.named = directory, name
+        self.is_deleted = False
+        self.storing = threading.Lock()
+
+
 class OpenFile:
     """A file that is open under one handle, or several. It is closed when the last call that was
     given up has come back too.
@@ -35,6 +46,7 @@ class OpenFile:
         "named",
         "reader",
         "shown_inode",
+        "storing",
         "writer",
     )
 
@@ -53,6 +65,8 @@ class OpenFile:
         """The folder and name under which a private copy is stored."""
         self.is_deleted = False
         self.is_refused = False
+        self.storing = threading.Lock()
+        """Held while it is stored, and while its name is deleted."""
         self._lock = threading.Lock()
         self._calls = 0
         self._closing = False

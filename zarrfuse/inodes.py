@@ -72,7 +72,7 @@ class Directory:
         "number",
         "opened",
         "parent",
-        "retold",
+        "recent",
         "scan",
         "slot",
         "slots",
@@ -108,8 +108,8 @@ class Directory:
 
         For a while the kernel takes the old number for that name's.
         """
-        self.arrived: dict[str, tuple[Directory, int]] = {}
-        """By name: the directory and slot of the file that became it last (`became`)."""
+        self.arrived: dict[str, set[tuple[Directory, int]]] = {}
+        """By name: directories and slots of files that the kernel takes for it (`became`)."""
         self.away: dict[int, tuple[Directory, int]] = {}
         """By slot of a name that was moved: the directory and slot where it is now."""
         self.opened: dict[int, tuple[int, int, int]] = {}
@@ -117,10 +117,13 @@ class Directory:
 
         Where both are -1, what is open is the stored file itself, whatever becomes of it.
         """
-        self.retold: set[int] = set()
-        """Slots whose entry was corrected by an open that was answered as ESTALE, until the next one."""
         self.unsure: set[str] = set()
         """Names that were changed since the folder was listed: the listing does not count for them."""
+        self.recent: set[str] = set()
+        """Names that were changed while somebody had the folder open to list it.
+
+        A listing that was under way may not know, so the kernel is to keep nothing of what it says.
+        """
         self.clear()
 
     def clear(self) -> None:
@@ -133,14 +136,16 @@ class Directory:
         self.opened.clear()
         self.became.clear()
         self.arrived.clear()
-        self.retold.clear()
 
     def update(self, listing: dict[str, Entry], now: float) -> None:
-        """Take a new listing; names that were known keep their slots."""
+        """Take a new listing; names that were known keep their slots, if they are the same files."""
         in_order = len(self.slots) == len(self.entries)
         if not self.opened and in_order and listing.keys() == self.slots.keys():
             self.listing = listing
-            self.entries = [listing[name] for name in self.slots]
+            known = list(zip(map(listing.__getitem__, self.slots), self.entries, strict=True))
+            for entry, before in known:
+                if entry != before:
+                    self._put_listed(entry)
         else:
             self.listing = {}
             self.extend(listing.values())
@@ -164,17 +169,25 @@ class Directory:
         self.listing.update(zip(names, shown, strict=True))
         if not self.slots.keys().isdisjoint(names):  # some are known already
             for entry in shown:
-                self.put(entry)
+                self._put_listed(entry)
             return
         first = len(self.entries)
         self.entries += shown
         self.slots.update(zip(names, range(first, first + len(names)), strict=True))
 
+    def _put_listed(self, entry: Entry) -> None:
+        """Keep an entry of a listing, which may not know what was changed meanwhile."""
+        slot = self.slots.get(entry.name) if entry.name in self.recent else None
+        if slot is None:
+            self.put(entry)
+        else:
+            self.listing[entry.name] = self.entries[slot]
+
     def put(self, entry: Entry) -> int:
         """Keep an entry under its name; its slot.
 
-        A file that has changed while somebody has it open gets a new slot, so another inode: the
-        kernel keeps the bytes of an inode, and who opened the old file must not be given the new.
+        Another file gets another slot, so another inode: the kernel keeps the bytes and the size of an
+        inode, and who has opened or is about to open the old file must not be given the new.
         """
         name = entry.name
         slot = self.slots.get(name)
@@ -188,6 +201,16 @@ class Directory:
         return slot
 
     def _is_another(self, entry: Entry, slot: int) -> bool:
+        known = self.entries[slot]
+        if entry.kind is not known.kind:
+            return True
+        if entry.kind is not Kind.FILE or self.live:
+            return False
+        if not (entry.identity and known.identity):
+            return (entry.size, entry.mtime_ns) != (known.size, known.mtime_ns)
+        if entry.identity != known.identity:
+            return True
+        # It was changed in place.
         handles, *seen = self.opened.get(slot, (0,))
         return handles > 0 and seen not in ([entry.size, entry.mtime_ns], [-1, -1])
 
@@ -224,6 +247,8 @@ class Directory:
     def changed(self, name: str, now: float) -> None:
         """Take note that what is under a name was made, or has another size or time."""
         self.changed_at = now
+        if self.handles:
+            self.recent.add(name)
         if self.listed_at == -inf:
             return
         self.unsure.add(name)
@@ -238,10 +263,36 @@ class Directory:
         """The inode number of a slot."""
         return self.guests.get(slot) or self.number << SLOT_BITS | slot
 
-    def becomes(self, slot: int, target: "Directory", name: str) -> None:
-        """What was at a slot was stored anew in `target`, or is there under a new name."""
-        self.became[slot] = target, name
-        target.arrived[name] = self, slot
+    def renamed(
+        self, name: str, target: "Directory", new_name: str, *, slot: int | None = None
+    ) -> None:
+        """A name has another one in `target`: the kernel takes all for that which it took for the first.
+
+        `slot`: what was under the name and was stored anew, so that it keeps no number.
+        """
+        arrived = self.arrived.pop(name, set())
+        target.removed(new_name)
+        if slot is not None:
+            arrived.add((self, slot))
+        for directory, at in arrived:
+            directory.became[at] = target, new_name
+        if arrived:
+            target.arrived[new_name] = arrived
+
+    def removed(self, name: str) -> None:
+        """The kernel takes nothing for a name any more: it was deleted, or replaced."""
+        for directory, at in self.arrived.pop(name, set()):
+            directory.became.pop(at, None)
+
+    def end_becoming(self, slot: int) -> "Directory | None":
+        """The kernel takes a slot for no name any more; the directory that it was taken for one of."""
+        target, name = self.became.pop(slot, (None, ""))
+        if target is not None:
+            arrived = target.arrived.get(name, set())
+            arrived.discard((self, slot))
+            if not arrived:
+                target.arrived.pop(name, None)
+        return target
 
     def rebase(self, folder: Folder) -> None:
         """Take note that the folder, with all that is in it, is now another one of the view."""
@@ -390,17 +441,17 @@ class InodeTable:
 
     def _end_becoming(self, directory: Directory, slot: int) -> None:
         """The kernel takes the number of a slot for no name any more."""
-        became = directory.became.pop(slot, None)
-        if became is not None:
-            target, name = became
-            if target.arrived.get(name) == (directory, slot):
-                del target.arrived[name]
-                self.release(target)
+        target = directory.end_becoming(slot)
+        if target is not None:
+            self.release(target)
 
     def _end_visits(self, home: Directory) -> None:
-        """The kernel knows no inode any more that has moved away from here."""
+        """The kernel knows no inode any more that was made here, wherever it has moved."""
         visits = list(home.away.values())
         home.away.clear()
+        for slot in [slot for slot in home.became if slot not in home.guests]:
+            self._end_becoming(home, slot)
         for host, slot in visits:
             host.guests.pop(slot, None)
+            self._end_becoming(host, slot)
             self.release(host)

@@ -112,7 +112,8 @@ class Replies:
         guests, opened = directory.guests, directory.opened
         told_of: list[int] = []
         live = directory.live or bool(directory.writers)
-        kept, is_file, plain = self._file, Kind.FILE, not live
+        recent = directory.recent
+        kept, is_file, plain = self._file, Kind.FILE, not (live or recent)
         superseded = len(directory.slots) != len(entries)
         count = 0
         for slot in slots:
@@ -125,7 +126,8 @@ class Replies:
                     entry = self._as_now(directory.inode_of(slot), entry)
                 size = entry.size
                 if slot in guests:
-                    filled = self.attributes(entry, guests[slot], live=live)
+                    unsure = live or entry.name in recent
+                    filled = self.attributes(entry, guests[slot], live=unsure)
                 elif entry.kind is is_file and plain and not entry.denied and size >= 0:
                     # What `_fill` does, without the call: this is run 100,000 times in a row.
                     filled = kept
@@ -134,7 +136,8 @@ class Replies:
                     filled.st_blocks = (size + 511) >> 9
                     filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
                 else:
-                    filled = self.attributes(entry, above | slot, live=live)
+                    unsure = live or entry.name in recent
+                    filled = self.attributes(entry, above | slot, live=unsure)
             except (ValueError, OverflowError, Corrupt) as error:  # what no kernel takes
                 self._failed("readdir", Corrupt(f"{entry.name!r} cannot be shown: {error}"))
                 continue

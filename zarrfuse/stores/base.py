@@ -34,7 +34,9 @@ class Entry(msgspec.Struct, gc=False):
     """One name in a folder. A struct in C: a folder of 100,000 is made in one pass, and time counts.
 
     `size` is in bytes (0 for a folder), `mtime_ns` in nanoseconds since 1970. `denied` marks a name
-    that is shown but that nobody may open (a symlink that leads out of the store).
+    that is shown but that nobody may open (a symlink that leads out of the store). `identity` is that of
+    a file that may be changed in place (`File`): another file has another one; 0 where that is not told,
+    and then another size or time makes another file.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Entry(msgspec.Struct, gc=False):
     size: int
     mtime_ns: int
     denied: bool = False
+    identity: int = 0
 
 
 class Reader(Protocol):
@@ -107,6 +110,10 @@ class File(Reader, Protocol):
     """
 
     is_live: bool
+
+    @property
+    def identity(self) -> int:
+        """That of its entry; 0 once it is closed."""
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
@@ -197,6 +204,17 @@ class WritableStore(Store, Protocol):
 def is_live(reader: Reader) -> bool:
     """Whether a reader is that of a file which changes in place, rather than of one moment."""
     return getattr(reader, "is_live", False)
+
+
+def identity_of(reader: Reader) -> int:
+    """That of the entry of an open file (`Entry.identity`); 0 for what does not change in place."""
+    return getattr(reader, "identity", 0)
+
+
+def entry_of(name: str, reader: Reader) -> Entry:
+    """The entry of an open file, as it is now."""
+    size, mtime_ns = reader.size, reader.mtime_ns
+    return Entry(name, Kind.FILE, size, mtime_ns, identity=identity_of(reader))
 
 
 @contextmanager

@@ -60,6 +60,8 @@ class LocalStore(Store):
     """
 
     permanent = False
+    identifies = False
+    """Whether entries tell the `identity` of files: where these are changed in place."""
 
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
         self.root = os.path.realpath(root)
@@ -78,7 +80,7 @@ class LocalStore(Store):
     def scan(self, folder: str) -> Iterator[Entry]:
         """See `base.Store`. One `scandir`, one `lstat` a name."""
         fd = self._open(folder, _LIST)
-        file, subfolder = Kind.FILE, Kind.FOLDER
+        file, subfolder, identifies = Kind.FILE, Kind.FOLDER, self.identifies
         hidden = "" if folder else OWN_NAME
         try:
             with os.scandir(fd) as names:
@@ -96,14 +98,17 @@ class LocalStore(Store):
                     name = found.name
                     type_ = S_IFMT(status.st_mode)
                     if type_ == S_IFREG:
-                        yield Entry(name, file, status.st_size, status.st_mtime_ns)
+                        entry = Entry(name, file, status.st_size, status.st_mtime_ns)
+                        if identifies:
+                            entry.identity = status.st_ino
+                        yield entry
                     elif type_ == S_IFDIR:
                         yield Entry(name, subfolder, 0, status.st_mtime_ns)
                     elif type_ == S_IFLNK:
                         key = f"{folder}/{name}" if folder else name
-                        entry = self._link_entry(key, status)
-                        if entry is not None:
-                            yield entry
+                        link = self._link_entry(key, status)
+                        if link is not None:
+                            yield link
         finally:
             os.close(fd)
 
@@ -117,7 +122,8 @@ class LocalStore(Store):
         name = key.rpartition("/")[2]
         type_ = S_IFMT(status.st_mode)
         if type_ == S_IFREG:
-            return Entry(name, Kind.FILE, status.st_size, status.st_mtime_ns)
+            identity = status.st_ino if self.identifies else 0
+            return Entry(name, Kind.FILE, status.st_size, status.st_mtime_ns, identity=identity)
         if type_ == S_IFDIR:
             return Entry(name, Kind.FOLDER, 0, status.st_mtime_ns)
         if type_ == S_IFLNK:

@@ -31,6 +31,11 @@ class LocalFile:
         """When it was last changed, as of now."""
         return os.fstat(self._fd).st_mtime_ns
 
+    @property
+    def identity(self) -> int:
+        """See `base.File`."""
+        return os.fstat(self._fd).st_ino if self._fd >= 0 else 0
+
     def fileno(self) -> int:
         """The descriptor, for who copies from it; it stays this file's to close."""
         return self._fd

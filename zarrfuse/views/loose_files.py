@@ -6,6 +6,7 @@ Such a file is kept in this process, as a spool file, and shared by all who have
 when the mount ends. Used by `plain_writing` and `plain`. It must not know what a chunk is.
 """
 
+import itertools
 import os
 import threading
 import time
@@ -28,13 +29,18 @@ class LooseKey(NamedTuple):
     name: str
 
 
+_count = itertools.count(1)
+
+
 class _File:
     """The bytes of one file; its spool file is let go of by whoever uses it last."""
 
-    __slots__ = ("mtime_ns", "spool", "users")
+    __slots__ = ("identity", "mtime_ns", "spool", "users")
 
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
+        self.identity = -next(_count)
+        """Of no file of a store."""
         self.mtime_ns = time.time_ns()
         self.users = 0
         """How many names it has, and how often it is open."""
@@ -191,6 +197,11 @@ class _OpenFile(Writer):
         return self._file.mtime_ns
 
     @property
+    def identity(self) -> int:
+        """See `stores.base.File`."""
+        return self._file.identity
+
+    @property
     def changed(self) -> bool:
         """See `views.base.Writer`: shared files have nothing to store."""
         return False
@@ -225,7 +236,7 @@ class _OpenFile(Writer):
 
 
 def _entry(name: str, file: _File) -> Entry:
-    return Entry(name, Kind.FILE, file.spool.size, file.mtime_ns)
+    return Entry(name, Kind.FILE, file.spool.size, file.mtime_ns, identity=file.identity)
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -48,6 +48,11 @@ class OrdinaryWriter:
         """When it was last changed, as of now."""
         return self._file.mtime_ns
 
+    @property
+    def identity(self) -> int:
+        """See `stores.base.File`."""
+        return self._file.identity
+
     def store(self, *, sync: bool = False) -> bool:
         """See `views.base.Writer`: everything is stored."""
         if sync:

@@ -1,0 +1,228 @@
+"""Files that some replace, delete and rename while others open, read and list them.
+
+On a disk whoever opens a file has one whole version of it, of the size that it is told, and what is
+deleted is gone. Each test was a fault of this file system once.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from datasets import array, concat_parts, group, write_keys
+from mounting import Daemon, drop_caches, wait_for
+
+Server = Callable[..., Daemon]
+
+THREE = concat_parts((".head", 16), "", (".index", 20))
+VERSIONS = 80
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """An array of chunks in one part, and one of chunks in three."""
+    folder = tmp_path / "source"
+    keys = {"zarr.json": group(), "one/zarr.json": array()}
+    write_keys(folder, {**keys, "three/zarr.json": array(transformers=[THREE])})
+    return folder
+
+
+def text(version: int) -> bytes:
+    """So many bytes that each version has another size, and tells which it is."""
+    return b"%08d" % version * (5 + version * 37 % 1000)
+
+
+def document(version: int) -> bytes:
+    """A version of a `zarr.json`."""
+    return array(attributes={"version": text(version).decode()})
+
+
+def version_of(data: bytes) -> bytes:
+    """The text in what was read. Fails for a document that is not whole."""
+    if data.startswith(b"{"):
+        return str(json.loads(data)["attributes"]["version"]).encode()
+    return data
+
+
+@contextmanager
+def meanwhile(*works: Callable[[], None]) -> Iterator[None]:
+    """Do all works again and again, each in a thread, until the end of the block; fail if one does."""
+    done = threading.Event()
+    faults: list[BaseException] = []
+
+    def repeat(work: Callable[[], None]) -> None:
+        try:
+            while not done.is_set():
+                work()
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    if faults:
+        raise faults[0]
+
+
+def read_whole(path: Path, flags: int) -> None:
+    """Read a file, which must be one version of the size that is told."""
+    fd = os.open(path, flags)
+    try:
+        told = os.fstat(fd).st_size
+        data = b""
+        while piece := os.pread(fd, 1 << 16, len(data)):
+            data += piece
+    finally:
+        os.close(fd)
+    assert told == len(data)
+    found = version_of(data)
+    assert found == text(int(found[:8]))
+
+
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR], ids=["read", "read and write"])
+@pytest.mark.parametrize(
+    ("view", "name", "how"),
+    [
+        ("raw", "README", "renamed over"),  # truncated, it is changed in place, as on a disk
+        ("chunks", "one/c/0/0", "renamed over"),
+        ("chunks", "one/c/0/0", "truncated"),
+        ("plain", "three/c/0/0", "renamed over"),
+        ("plain", "three/c/0/0", "truncated"),
+        ("plain", "one/zarr.json", "renamed over"),
+        ("plain", "one/zarr.json", "truncated"),
+    ],
+)
+def test_a_reader_has_one_whole_version(
+    view: str, name: str, how: str, flags: int, source: Path, served: Server
+) -> None:
+    path = served(source, "--view", view, "--read-write").mountpoint / name
+    content = document if name.endswith(".json") else text
+    draft = path.with_name("draft")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content(0))
+    with meanwhile(*[lambda: read_whole(path, flags)] * 2):
+        for version in range(1, VERSIONS):
+            if how == "truncated":
+                path.write_bytes(content(version))
+            else:
+                draft.write_bytes(content(version))
+                draft.rename(path)
+            assert version_of(path.read_bytes()) == text(version)
+
+
+@pytest.mark.parametrize("view", ["raw", "chunks", "plain"])
+def test_a_deleted_name_is_gone_although_it_is_listed_and_opened(
+    view: str, source: Path, served: Server
+) -> None:
+    folder = served(source, "--view", view, "--read-write").mountpoint / "three/c/0"
+    folder.mkdir(parents=True)
+    path = folder / "0"
+
+    def open_it() -> None:
+        try:
+            fd = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            return
+        os.pwrite(fd, b"V", 0)
+        os.close(fd)
+
+    with meanwhile(lambda: os.listdir(folder), lambda: list(os.scandir(folder)), open_it):
+        for version in range(VERSIONS):
+            with path.open("xb") as file:  # nobody else makes it
+                file.write(text(version))
+            path.unlink()
+            assert not path.exists()
+
+
+def test_what_is_deleted_while_it_is_closed_stays_deleted(source: Path, served: Server) -> None:
+    path = served(source, "--read-write").mountpoint / "one/c/0/0"
+    path.parent.mkdir(parents=True)
+    for _ in range(VERSIONS):
+        path.write_bytes(b"four")
+        fd = os.open(path, os.O_RDWR)
+        os.pwrite(fd, b"FOUR", 0)
+        closing = threading.Thread(target=os.close, args=(fd,))
+        closing.start()
+        path.unlink()
+        closing.join()
+        assert not (source / "one/c/0/0").exists()
+
+
+@pytest.mark.parametrize("then", ["overwritten", "replaced", "deleted"])
+def test_who_has_a_document_open_that_is_renamed_goes_on_reading_it(
+    then: str, source: Path, served: Server
+) -> None:
+    folder = served(source, "--view", "plain", "--read-write").mountpoint / "one"
+    expected = (folder / "zarr.json").read_bytes()
+    backup, draft = folder / "zarr.json.bak", folder / "draft"
+    with (folder / "zarr.json").open("rb") as opened:
+        (folder / "zarr.json").rename(backup)
+        if then == "overwritten":
+            backup.write_bytes(b"short")
+        elif then == "replaced":
+            draft.write_bytes(b"short")
+            draft.rename(backup)
+        else:
+            backup.unlink()
+        assert os.pread(opened.fileno(), 1 << 20, 0) == expected
+        assert os.fstat(opened.fileno()).st_size == len(expected)
+
+
+def test_no_file_is_taken_for_one_that_was_renamed_before(source: Path, served: Server) -> None:
+    mount = served(source, "--view", "plain", "--read-write").mountpoint
+    here, there = mount / "here", mount / "there"
+    here.mkdir()
+    there.mkdir()
+    with (there / "held").open("w"):
+        (here / "draft").write_bytes(array())
+        (here / "draft").rename(here / "zarr.json")
+        (here / "zarr.json").stat()
+        fd = os.open(here / "zarr.json", os.O_PATH)
+        os.stat(f"/proc/self/fd/{fd}")
+        os.close(fd)
+        (here / "zarr.json").rename(there / "old.json")
+        drop_caches()
+        for name in "abcdef":
+            (here / name).write_text("this is")
+        (there / "old.json").rename(there / "older.json")
+        expected = (there / "older.json").read_bytes()
+        for name in "abcdef":
+            with (here / name).open("r+") as file:
+                file.write(f"file {name}")
+        assert (there / "older.json").read_bytes() == expected
+        assert [(here / name).read_text()[:6] for name in "abcdef"] == [
+            f"file {name}" for name in "abcdef"
+        ]
+
+
+def test_a_file_that_others_replace_in_the_store_is_another_one(
+    source: Path, served: Server
+) -> None:
+    (source / "file").write_bytes(b"old")
+    mount = served(source, "--view", "raw", "--read-write", "--cache-ttl", "0.1").mountpoint
+    with (mount / "file").open("rb") as opened:
+        (source / "draft").write_bytes(b"the new one")
+        (source / "draft").rename(source / "file")
+        wait_for(lambda: (mount / "file").stat().st_size == len(b"the new one"))
+        assert (mount / "file").read_bytes() == b"the new one"
+        assert opened.read() == b"old"
+
+
+def test_a_folder_in_which_a_chunk_is_written_keeps_its_name(source: Path, served: Server) -> None:
+    mount = served(source, "--read-write").mountpoint
+    (mount / "one/c/0").mkdir(parents=True)
+    with (mount / "one/c/0/0").open("wb") as chunk:
+        chunk.write(b"four")
+        with pytest.raises(OSError, match="busy"):
+            (mount / "one").rename(mount / "two")
+    (mount / "one").rename(mount / "two")
+    assert (source / "two/c/0/0").read_bytes() == b"four"
