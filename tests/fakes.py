@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from zarrfuse.errors import NotAFolder, NotFound
+from zarrfuse.errors import NotAFolder, NotFound, Stale
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 
 MTIME_NS = 1_700_000_000_000_000_000
@@ -28,7 +28,10 @@ class MemoryReader:
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `base.Reader`."""
-        buffer[:] = self._data[offset : offset + len(buffer)]
+        data = self._data[offset : offset + len(buffer)]
+        if len(data) != len(buffer):  # `size` is not true
+            raise Stale("the bytes end before")
+        buffer[:] = data
 
     def close(self) -> None:
         """Nothing is held."""

@@ -275,7 +275,7 @@ class ZarrOperations(pyfuse3.Operations):
             try:
                 now = await self._entry(directory, entry.name)
             except (ZarrfuseError, OSError):
-                if not directory.is_open(slot):
+                if was_current and not directory.is_open(slot):
                     raise
             else:
                 at = directory.put(now)
