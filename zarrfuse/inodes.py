@@ -302,6 +302,11 @@ class Directory:
                 child.rebase(folder.child(self.entries[slot].name))
 
     @property
+    def needs_numbers(self) -> bool:
+        """Whether the kernel, or an open file, knows a number that was made here."""
+        return self.lookups > 0 or self.files > 0
+
+    @property
     def known(self) -> bool:
         """Whether the kernel, or an open handle, needs names in here."""
         return bool(self.lookups or self.handles or self.files or self.guests or self.arrived)
@@ -351,23 +356,30 @@ class InodeTable:
 
     def _let_be(self, home: Directory) -> None:
         """Free a directory if nothing is known of the numbers that were made there."""
-        if home.lookups <= 0 and not home.files:
+        if not home.needs_numbers:
             self._end_visits(home)
         self.release(home)
 
     def move(self, directory: Directory, slot: int, to: Directory, entry: Entry) -> None:
-        """What is at a slot is now in `to`, as `entry` tells, and keeps its inode number."""
+        """What is at a slot is now in `to`, as `entry` tells, and keeps its inode number if that is known.
+
+        The kernel does not know it if it takes the number of another name for this one (`became`).
+        """
         inode = directory.inode_of(slot)
+        home = self._directories[inode >> SLOT_BITS]
         directory.guests.pop(slot, None)
         if directory.is_current(slot):
             del directory.slots[directory.entries[slot].name]
         directory.listing.pop(directory.entries[slot].name, None)
+        if not home.needs_numbers:
+            self.release(directory)
+            return
         arrived = to.put_apart(entry)
         to.slots[entry.name] = arrived
         to.guests[arrived] = inode
         if slot in directory.opened:
             to.opened[arrived] = directory.opened.pop(slot)
-        self._directories[inode >> SLOT_BITS].away[inode & _SLOT_MASK] = to, arrived
+        home.away[inode & _SLOT_MASK] = to, arrived
         child = directory.children.pop(slot, None)
         if child is not None:
             child.parent, child.slot = to, arrived

@@ -107,3 +107,17 @@ def test_a_folder_is_freed_when_the_kernel_has_given_back_the_names_that_moved_i
     table.forget([(inode, 1) for inode in inodes])
     assert not folder.known
     assert not folder.entries
+
+
+def test_a_number_that_the_kernel_does_not_know_does_not_move_with_its_name() -> None:
+    # It takes the number of another name for this one, which was stored anew when it was renamed.
+    table = InodeTable(_Nothing(), Entry("", Kind.FOLDER, 0, 0))
+    slot = table.root.put(Entry("d", Kind.FOLDER, 0, 0))
+    table.looked_up(table.root, 1)
+    folder = table.directory(table.root.inode_of(slot))
+    slot = folder.put(Entry("0", Kind.FILE, 0, 0))
+    moved = Entry("a", Kind.FILE, 0, 0)
+    table.move(folder, slot, table.root, moved)
+    assert "0" not in folder.slots
+    slot = table.root.put(moved)
+    assert table.place(table.root.inode_of(slot)) == (table.root, slot)
