@@ -120,8 +120,8 @@ class ZarrOperations(pyfuse3.Operations):
         self._files: dict[int, OpenFile] = {}
         self._told_stale: dict[int, tuple[Directory, str]] = {}
         """By thread: the name that it was told to look up again."""
-        self._past_cache: dict[int, OpenFile] = {}
-        """By inode: the file that was opened there last and has other bytes than the inode."""
+        self._past_cache: dict[int, list[OpenFile]] = {}
+        """By inode: the files that were opened there and have other bytes than the inode."""
         self._directories: dict[int, OpenDirectory] = {}
         self._next_handle = 1
         self._buffer = memoryview(bytearray(LARGEST_READ))
@@ -267,7 +267,7 @@ class ZarrOperations(pyfuse3.Operations):
         who has it open goes on reading. If it is not, the kernel means what has its name now."""
         entry = directory.entries[slot]
         inode, was_current = directory.inode_of(slot), directory.is_current(slot)
-        past_cache = self._past_cache.get(inode)
+        past_cache = self._open_past_cache(inode)
         if past_cache is not None and not directory.live:
             now = entry_of(entry.name, past_cache.reader)
             return self._replies.attributes(now, inode, live=True)
@@ -284,6 +284,11 @@ class ZarrOperations(pyfuse3.Operations):
                     now = self._as_now(inode, now)
                     return self._replies.attributes(now, inode, live=directory.live or at != slot)
         return self._replies.attributes(self._as_now(inode, entry), inode, live=directory.live)
+
+    def _open_past_cache(self, inode: int) -> OpenFile | None:
+        """The file that was opened last at an inode of which it does not have the bytes."""
+        files = self._past_cache.get(inode)
+        return files[-1] if files else None
 
     @answered
     async def readlink(self, inode: int, ctx: pyfuse3.RequestContext) -> bytes:
@@ -438,7 +443,7 @@ class ZarrOperations(pyfuse3.Operations):
         if isinstance(reader, LiveReader) or (is_outdated and not directory.is_current(slot)):
             # Rendered now, or another file for the second time meanwhile: nothing of it is to be
             # kept, nor to be read from what the kernel has of this inode.
-            self._past_cache[inode] = file
+            self._past_cache.setdefault(inode, []).append(file)
             info.direct_io = True
             info.keep_cache = False
             return info
@@ -465,7 +470,7 @@ class ZarrOperations(pyfuse3.Operations):
         is_same = (now.size, now.mtime_ns) == (entry.size, entry.mtime_ns) and not (
             now.identity and entry.identity and now.identity != entry.identity
         )
-        if directory.live or is_same:
+        if directory.live or (is_same and directory.inode_of(slot) not in self._past_cache):
             return False
         directory.put(now)
         return True
@@ -529,8 +534,11 @@ class ZarrOperations(pyfuse3.Operations):
 
     def _count_off(self, file: OpenFile) -> None:
         """An open file that was counted in its folder is none any more."""
-        if self._past_cache.get(file.inode) is file:
-            del self._past_cache[file.inode]
+        past_cache = self._past_cache.get(file.inode, [])
+        if file in past_cache:
+            past_cache.remove(file)
+        if not past_cache:
+            self._past_cache.pop(file.inode, None)
         if not file.is_counted:
             return
         file.is_counted = False

@@ -14,7 +14,7 @@ import pyfuse3
 from msgspec.structs import replace
 from pyfuse3 import FUSEError
 
-from zarrfuse.errors import Busy, NotEmpty, NotFound, NotSupported, TimedOut
+from zarrfuse.errors import Busy, NotEmpty, NotFound, NotSupported, Stale, TimedOut
 from zarrfuse.fuse import answered
 from zarrfuse.fuse_storing import SLOWEST_STORE
 from zarrfuse.fuse_writing import WritingOperations
@@ -146,7 +146,7 @@ class ReadWriteOperations(WritingOperations):
         source, name = self._named_now(place, slot)
         target, text = self._place_for(new_parent_inode, new_name)
         if not (place.is_current(slot) or slot in place.became):
-            raise NotSupported(f"{name} has no name any more, and gets none")
+            raise Stale(f"{name} is another file now")
         folder, to = source.folder, bare(target.folder)
 
         def linked() -> Entry:

@@ -49,7 +49,7 @@ class StoringOperations(ZarrOperations):
         self._copies: set[OpenFile] = set()
         """The private copies that are open."""
         self._private: dict[int, OpenFile] = {}
-        """By inode: the private copy that was opened there last."""
+        """By inode that was made for it: a private copy."""
         self._shared: dict[int, OpenFile] = {}
         """By inode: the shared file that was opened there last."""
         self._lingering: dict[int, OpenFile] = {}

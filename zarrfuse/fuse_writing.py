@@ -80,12 +80,13 @@ class WritingOperations(StoringOperations):
         if file is None and not directory.is_current(slot):
             file = self._shared.get(inode) or self._lingering.get(inode)  # deleted, and open
             became = directory.became.get(slot)
-            if file is None and became is not None and not directory.is_open(slot):
+            is_open = directory.is_open(slot) or inode in self._past_cache
+            if file is None and became is not None and not is_open:
                 target, name = became
                 entry = await self._entry(target, name)
                 now_at = target.inode_of(target.put(entry))  # as who opens it will be told
                 return self._replies.attributes(entry, now_at, live=True)
-        if file is not None and (file.writer is None or self._is_own(file)):
+        if file is not None:
             entry = directory.entries[slot]
             now = entry_of(entry.name, file.reader)
             return self._replies.attributes(now, file.shown_inode, live=True)
@@ -96,12 +97,6 @@ class WritingOperations(StoringOperations):
             if reserved.slot == slot and reserved.directory is directory:
                 return reserved
         return None
-
-    def _is_own(self, file: OpenFile) -> bool:
-        """Whether the inode shows what a private copy holds: it is its own, or that was changed."""
-        directory, slot = self.inodes.place(file.inode)
-        assert file.writer is not None
-        return file.writer.changed or not directory.is_current(slot)
 
     def _as_now(self, inode: int, entry: Entry) -> Entry:
         """A file that is open and changes in place has the size of now, not of when it was listed:
@@ -189,7 +184,19 @@ class WritingOperations(StoringOperations):
     ) -> pyfuse3.FileInfo:
         place, slot = self.inodes.place(inode)
         directory, name = self._named_now(place, slot)
-        write = functools.partial(directory.folder.write, name, truncate=truncate)
+        # The kernel may take an inode that is not current for a name that it was renamed to.
+        is_sure = is_second or place.is_current(slot) or slot in place.became
+
+        def write() -> Writer:
+            writer = directory.folder.write(name, truncate=truncate and is_sure)
+            try:
+                if truncate and not is_sure and writer.is_private:
+                    writer.truncate(0)
+            except BaseException:
+                writer.close()
+                raise
+            return writer
+
         opening = Opening(directory, name)
         self._opening.add(opening)
         try:
@@ -205,7 +212,7 @@ class WritingOperations(StoringOperations):
         finally:
             self._opening.discard(opening)
         if not writer.is_private:
-            if truncate:
+            if truncate and is_sure:
                 directory.changed(name, time.monotonic())
             now, known = entry_of(name, writer), place.entries[slot]
             if place.is_current(slot) and now.identity == (known.identity or now.identity):
@@ -252,14 +259,17 @@ class WritingOperations(StoringOperations):
         directory, name = file.named
         directory.written(name, +1)
         self._copies.add(file)
-        self._private[file.inode] = file
+        if not direct:
+            self._private[file.inode] = file
         return self._handle_on(file, direct=direct)
 
     def _handle_on(self, file: OpenFile, *, direct: bool = False) -> pyfuse3.FileInfo:
         handle = self._new_handle()
         self._files[handle] = file
         if direct:
-            self._past_cache[file.inode] = file
+            self._past_cache.setdefault(file.inode, []).append(file)
+            place, slot = self.inodes.place(file.inode)
+            place.renew(slot)  # who maps it shares the kernel's pages of this inode
         self.inodes.hold(file.inode)
         info = pyfuse3.FileInfo(fh=handle)
         info.keep_cache = False
@@ -322,9 +332,9 @@ class WritingOperations(StoringOperations):
             fields.update_gid and attr.st_gid != own.st_gid
         ):
             raise NotSupported("files of a mount belong to who mounted it")
-        file = self._written_at(inode) if fh is None else self._files[fh]
         size = attr.st_size if fields.update_size else None
         mtime_ns = attr.st_mtime_ns if fields.update_mtime else None
+        file = self._written_at(inode, size) if fh is None else self._files[fh]
         if file is not None and file.writer is not None:
             writer = file.writer
             if size is not None:
@@ -344,12 +354,14 @@ class WritingOperations(StoringOperations):
             await self._change(inode, size, mtime_ns)
         return await self._attributes_of(inode)
 
-    def _written_at(self, inode: int) -> OpenFile | None:
+    def _written_at(self, inode: int, size: int | None) -> OpenFile | None:
         """The open file that an inode without a name of its own stands for."""
         directory, slot = self.inodes.place(inode)
         file = self._private.get(inode)
         if file is None and not directory.is_current(slot):
-            return self._shared.get(inode)
+            file = self._shared.get(inode)
+        if file is None and size is None:  # the time: of an open file that comes without its handle
+            return self._open_past_cache(inode)
         return file
 
     async def _change(self, inode: int, size: int | None, mtime_ns: int | None) -> None:

@@ -214,6 +214,11 @@ class Directory:
         handles, *seen = self.opened.get(slot, (0,))
         return handles > 0 and seen not in ([entry.size, entry.mtime_ns], [-1, -1])
 
+    def renew(self, slot: int) -> None:
+        """Give the name of a slot another one, if that is its slot."""
+        if self.is_current(slot):
+            self.slots[self.entries[slot].name] = self.put_apart(self.entries[slot])
+
     def is_current(self, slot: int) -> bool:
         """Whether a slot is that of its name; else the file has changed while it was open."""
         return self.slots.get(self.entries[slot].name) == slot

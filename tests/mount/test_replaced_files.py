@@ -5,7 +5,9 @@ deleted is gone. Each test was a fault of this file system once.
 """
 
 import json
+import mmap
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -226,3 +228,66 @@ def test_a_folder_in_which_a_chunk_is_written_keeps_its_name(source: Path, serve
             (mount / "one").rename(mount / "two")
     (mount / "one").rename(mount / "two")
     assert (source / "two/c/0/0").read_bytes() == b"four"
+
+
+_TELLS_OF_PUSHING = """
+import pyfuse3
+pyfuse3.notify_store = lambda inode, *_: open(PUSHED, "w").write(str(inode))
+from zarrfuse.__main__ import main
+main()
+"""
+
+
+def test_nothing_is_put_into_the_cache_of_a_file_that_anyone_has_open(
+    source: Path, served: Server, tmp_path: Path
+) -> None:
+    # Who maps it may be waiting for a page; the kernel lets nobody else put something there.
+    write_keys(source, {"one/c/0/1": text(1)})
+    pushed = tmp_path / "pushed"
+    telling = (sys.executable, "-c", _TELLS_OF_PUSHING.replace("PUSHED", repr(str(pushed))))
+    daemon = served(source, "--view", "chunks", "--read-write", command=telling)
+    chunk = daemon.mountpoint / "one/c/0/1"
+    seen = os.open(chunk, os.O_PATH)
+    inode = os.fstat(seen).st_ino
+    writers = [os.open(f"/proc/self/fd/{seen}", os.O_RDWR) for _ in range(2)]
+    for writer in reversed(writers):
+        assert chunk.read_bytes() == text(1)
+        assert int(pushed.read_text()) != inode
+        os.close(writer)
+    os.close(seen)
+
+
+def test_what_a_writer_has_mapped_is_read_by_nobody_else(source: Path, served: Server) -> None:
+    write_keys(source, {"one/c/0/0": text(0)})
+    daemon = served(source, "--view", "chunks", "--read-write")
+    chunk = daemon.mountpoint / "one/c/0/0"
+    assert chunk.read_bytes() == text(0)
+    seen = os.open(chunk, os.O_PATH)
+    writer = os.open(f"/proc/self/fd/{seen}", os.O_RDWR)
+    os.pwrite(writer, b"new", 0)
+    with mmap.mmap(writer, 0, flags=mmap.MAP_PRIVATE) as mapped:
+        assert mapped[:8] == b"new00000"
+        assert chunk.read_bytes() == text(0)
+    os.close(writer)
+    assert chunk.read_bytes()[:8] == b"new00000"
+    os.close(seen)
+
+
+@pytest.mark.parametrize("flags", [os.O_WRONLY | os.O_TRUNC, os.O_RDWR])
+def test_who_writes_what_was_replaced_and_renamed_writes_no_other_file(
+    source: Path, served: Server, flags: int
+) -> None:
+    # The kernel goes on with the number of the first file, which stood for the old name.
+    daemon = served(source, "--view", "raw", "--read-write", "--cache-ttl", "60")
+    (source / "one/a").write_bytes(b"first")
+    old, new = daemon.mountpoint / "one/a", daemon.mountpoint / "one/b"
+    old.stat()
+    (source / "one/other").write_bytes(b"second")
+    (source / "one/other").rename(source / "one/a")
+    old.chmod(0o644)  # tells the mount, not the kernel
+    old.rename(new)
+    old.write_bytes(b"third")
+    with open(os.open(new, flags), "wb") as file:
+        file.write(b"written")
+    assert old.read_bytes() == b"third"
+    assert new.read_bytes()[:7] == b"written"
