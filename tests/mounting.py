@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,3 +79,29 @@ def drop_caches() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root may drop caches")
     Path("/proc/sys/vm/drop_caches").write_text("2")
+
+
+@contextmanager
+def meanwhile(*works: Callable[[], None]) -> Iterator[None]:
+    """Do all works again and again, each in a thread, until the end of the block; fail if one does."""
+    done = threading.Event()
+    faults: list[BaseException] = []
+
+    def repeat(work: Callable[[], None]) -> None:
+        try:
+            while not done.is_set():
+                work()
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    if faults:
+        raise faults[0]

@@ -34,7 +34,7 @@ from zarrfuse.errors import (
     text_of,
 )
 from zarrfuse.files.segments import Rendered
-from zarrfuse.handles import OpenDirectory, OpenFile
+from zarrfuse.handles import OpenDirectory, OpenFile, ToldStale
 from zarrfuse.inodes import CONTROL_INODE, ROOT_INODE, Directory, InodeTable, is_hidden
 from zarrfuse.replies import OWN_OFFSETS, Replies
 from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
@@ -52,6 +52,7 @@ S = TypeVar("S", bound="ZarrOperations")
 LARGEST_READ = 1 << 20  # no kernel asks for more at once
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 _MOST_TOLD = 1000
+_MOST_TRIES = 10
 _ANSWERS = frozenset(
     {
         *(errno.ENOENT, errno.EROFS, errno.ENOSYS),
@@ -64,20 +65,26 @@ _ANSWERS = frozenset(
 def answered(
     handler: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Turn whatever leaves a handler into an errno: anything else would kill the mount."""
+    """Turn whatever leaves a handler into an errno: anything else would kill the mount.
+
+    What is not there because a folder above is being renamed is asked for again.
+    """
     request = handler.__name__.strip("_").partition("_")[0]
 
     @functools.wraps(handler)
     async def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
         self.requests += 1
-        try:
-            return await handler(self, *args, **kwargs)
-        except FUSEError:
-            raise
-        except trio.Cancelled:
-            raise
-        except BaseException as error:  # a store in Rust panics with one
-            raise FUSEError(self.failed(request, error)) from None
+        for tries in range(1, _MOST_TRIES + 1):
+            moves = self._moves
+            try:
+                return await handler(self, *args, **kwargs)
+            except (FUSEError, trio.Cancelled):
+                raise
+            except BaseException as error:  # a store in Rust panics with one
+                if tries == _MOST_TRIES or not isinstance(error, NotFound) or self._settled(moves):
+                    raise FUSEError(self.failed(request, error)) from None
+            await self._until_nothing_moves()
+        raise AssertionError("unreachable")
 
     return wrapper  # type: ignore[return-value]  # functools hides that it is a method
 
@@ -118,8 +125,12 @@ class ZarrOperations(pyfuse3.Operations):
         self._cache = cache
         self._xattrs = xattrs
         self._files: dict[int, OpenFile] = {}
-        self._told_stale: dict[int, tuple[Directory, str]] = {}
+        self._told_stale: dict[int, ToldStale] = {}
         """By thread: the name that it was told to look up again."""
+        self._moving: set[trio.Event] = set()
+        """Folders that are being renamed now, until when."""
+        self._moves = 0
+        """How many folders were renamed."""
         self._past_cache: dict[int, list[OpenFile]] = {}
         """By inode: the files that were opened there and have other bytes than the inode."""
         self._directories: dict[int, OpenDirectory] = {}
@@ -174,11 +185,23 @@ class ZarrOperations(pyfuse3.Operations):
         return await self._looked_up(directory, name)
 
     async def _looked_up(self, directory: Directory, name: str) -> Entry:
-        lookup = directory.folder.lookup
-        try:
-            return lookup(name, wait=False)
-        except BlockingIOError:
-            return await self._workers.run(functools.partial(lookup, name))
+        """Asked of the view; again, if the name was changed by the mount before that answered."""
+        while True:
+            slot, lookup = directory.slots.get(name), directory.folder.lookup
+            try:
+                return lookup(name, wait=False)
+            except BlockingIOError:
+                entry = await self._workers.run(functools.partial(lookup, name))
+            if directory.slots.get(name) == slot:
+                return entry
+
+    def _settled(self, moves: int) -> bool:
+        """Whether no folder is being renamed, nor was since there had been so many `moves`."""
+        return not self._moving and self._moves == moves
+
+    async def _until_nothing_moves(self) -> None:
+        while self._moving:
+            await next(iter(self._moving)).wait()
 
     def status(self) -> dict[str, Any]:
         """What `.zarrfuse/status.json` says; sizes in bytes, times in seconds."""
@@ -205,7 +228,7 @@ class ZarrOperations(pyfuse3.Operations):
         return await self._named(parent_inode, name, ctx.pid)
 
     async def _named(self, parent_inode: int, name: bytes, thread: int) -> pyfuse3.EntryAttributes:
-        text = os.fsdecode(name)
+        text, moves = os.fsdecode(name), self._moves
         directory = self.inodes.directory(parent_inode)
         if is_hidden(text):
             return self._replies.nothing
@@ -214,9 +237,17 @@ class ZarrOperations(pyfuse3.Operations):
         try:
             entry = await self._entry(directory, text)
         except NotFound:
+            if not self._settled(moves):
+                raise
             directory.drop(text)
+            self._told_stale.pop(thread, None)
             return self._replies.nothing
-        return self._told(directory, entry, live=self._told_stale.get(thread) == (directory, text))
+        again = self._told_stale.get(thread)
+        if again is None or (again.directory, again.name) != (directory, text):
+            return self._told(directory, entry)
+        told = self._told(directory, entry, live=True)
+        again.inode = told.st_ino
+        return told
 
     def _as_now(self, inode: int, entry: Entry) -> Entry:
         """An entry as it is at the moment of the reply."""
@@ -246,9 +277,9 @@ class ZarrOperations(pyfuse3.Operations):
     @answered
     async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
         """Attributes; asked again of the view when they are older than the kernel may keep them."""
-        return await self._looked_at(inode)
+        return await self._looked_at(inode, ctx.pid)
 
-    async def _looked_at(self, inode: int) -> pyfuse3.EntryAttributes:
+    async def _looked_at(self, inode: int, thread: int) -> pyfuse3.EntryAttributes:
         directory, slot = self.inodes.place(inode)
         entry = directory.entries[slot]
         if inode == ROOT_INODE:
@@ -258,16 +289,18 @@ class ZarrOperations(pyfuse3.Operations):
             and entry.name not in directory.unsure
             and directory.is_current(slot)
         ):
-            return await self._reexamined(directory, slot)
+            return await self._reexamined(directory, slot, thread)
         entry = self._as_now(inode, entry)
         return self._replies.attributes(entry, inode, live=directory.live)
 
-    async def _reexamined(self, directory: Directory, slot: int) -> pyfuse3.EntryAttributes:
+    async def _reexamined(
+        self, directory: Directory, slot: int, thread: int
+    ) -> pyfuse3.EntryAttributes:
         """A slot as it is now; as it was, if it is open and is gone, changed, or cannot be asked for:
         who has it open goes on reading. If it is not, the kernel means what has its name now."""
         entry = directory.entries[slot]
         inode, was_current = directory.inode_of(slot), directory.is_current(slot)
-        past_cache = self._open_past_cache(inode)
+        past_cache = self._open_past_cache(inode, thread)
         if past_cache is not None and not directory.live:
             now = entry_of(entry.name, past_cache.reader)
             return self._replies.attributes(now, inode, live=True)
@@ -285,10 +318,21 @@ class ZarrOperations(pyfuse3.Operations):
                     return self._replies.attributes(now, inode, live=directory.live or at != slot)
         return self._replies.attributes(self._as_now(inode, entry), inode, live=directory.live)
 
-    def _open_past_cache(self, inode: int) -> OpenFile | None:
-        """The file that was opened last at an inode of which it does not have the bytes."""
+    def _open_past_cache(self, inode: int, thread: int) -> OpenFile | None:
+        """The file which a thread means that has opened an inode past its cache.
+
+        The kernel does not tell. It is what the thread itself has opened last, or else what anybody has,
+        if nobody has opened it otherwise.
+        """
         files = self._past_cache.get(inode)
-        return files[-1] if files else None
+        if files is None:
+            return None
+        own = next((file for file in reversed(files) if file.thread == thread), None)
+        return own if own or self._is_open(inode) else files[-1]
+
+    def _is_open(self, inode: int) -> bool:
+        directory, slot = self.inodes.place(inode)
+        return directory.is_open(slot)
 
     @answered
     async def readlink(self, inode: int, ctx: pyfuse3.RequestContext) -> bytes:
@@ -390,15 +434,33 @@ class ZarrOperations(pyfuse3.Operations):
     @answered
     async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
         """Open a file. What the kernel has cached of it stays, unless size or time changed."""
+        is_second = self._is_second(inode, ctx.pid)
+        while True:
+            moves = self._moves
+            try:
+                return await self._open(inode, flags, ctx.pid, is_second=is_second)
+            except Stale:
+                self._tell_stale(inode, ctx.pid)
+                raise
+            except NotFound as error:
+                if self._settled(moves):
+                    raise FUSEError(self.failed("open", error)) from None
+                await self._until_nothing_moves()
+
+    def _is_second(self, inode: int, thread: int) -> bool:
+        """Whether the kernel asks for a file again, as it was told to."""
+        told = self._told_stale.pop(thread, None)
+        if told is None:
+            return False
         named = self._named_now(*self.inodes.place(inode))
-        told = self._told_stale.pop(ctx.pid, None)
-        try:
-            return await self._open(inode, flags, ctx.pid, is_second=told == named)
-        except Stale:
-            self._told_stale[ctx.pid] = named
-            if len(self._told_stale) > _MOST_TOLD:
-                del self._told_stale[next(iter(self._told_stale))]
-            raise
+        return inode == told.inode or named == (told.directory, told.name)
+
+    def _tell_stale(self, inode: int, thread: int) -> None:
+        """The kernel is to look a name up again."""
+        directory, name = self._named_now(*self.inodes.place(inode))
+        self._told_stale[thread] = ToldStale(inode, directory, name)
+        if len(self._told_stale) > _MOST_TOLD:
+            del self._told_stale[next(iter(self._told_stale))]
 
     async def _open(
         self, inode: int, flags: int, thread: int, *, is_second: bool
@@ -409,26 +471,27 @@ class ZarrOperations(pyfuse3.Operations):
         """
         if flags & WRITING:
             raise ReadOnly("the mount is read-only")
-        return await self._open_to_read(inode, is_second=is_second)
+        return await self._open_to_read(inode, thread, is_second=is_second)
 
     def _named_now(self, directory: Directory, slot: int) -> tuple[Directory, str]:
         """The name that the kernel takes an inode for."""
         return directory, directory.entries[slot].name
 
-    async def _open_to_read(self, inode: int, *, is_second: bool) -> pyfuse3.FileInfo:
+    async def _open_to_read(self, inode: int, thread: int, *, is_second: bool) -> pyfuse3.FileInfo:
         """Raises `Stale` for a file that has changed; not if the kernel asks a second time."""
-        directory, slot = self.inodes.place(inode)
-        entry = directory.entries[slot]
-        if entry.denied:
-            raise Denied(f"{entry.name} leads out of the store")
-        open_ = functools.partial(directory.folder.open, entry.name)
-        try:
-            reader = open_(wait=False)
-        except BlockingIOError:
-            reader = await self._workers.run(open_, late=_close)
-            if self.inodes.place(inode) != (directory, slot):  # it was renamed meanwhile
-                reader.close()
-                raise Stale(f"{entry.name} has another name now") from None
+        while True:
+            directory, slot = self.inodes.place(inode)
+            entry = directory.entries[slot]
+            if entry.denied:
+                raise Denied(f"{entry.name} leads out of the store")
+            open_ = functools.partial(directory.folder.open, entry.name)
+            try:
+                reader = open_(wait=False)
+            except BlockingIOError:
+                reader = await self._workers.run(open_, late=_close)
+            if self.inodes.place(inode) == (directory, slot):
+                break
+            reader.close()  # it was renamed meanwhile
         if reader.size < 0:
             reader.close()
             raise Corrupt(f"{entry.name} is said to have {reader.size} bytes")
@@ -437,7 +500,7 @@ class ZarrOperations(pyfuse3.Operations):
             reader.close()
             raise Stale(f"{entry.name} has changed; the kernel looks it up again")
         handle = self._new_handle()
-        file = self._files[handle] = OpenFile(reader, inode)
+        file = self._files[handle] = OpenFile(reader, inode, thread=thread)
         info = pyfuse3.FileInfo(fh=handle)
         is_shared = is_live(reader)
         if isinstance(reader, LiveReader) or (is_outdated and not directory.is_current(slot)):
@@ -472,7 +535,8 @@ class ZarrOperations(pyfuse3.Operations):
         )
         if directory.live or (is_same and directory.inode_of(slot) not in self._past_cache):
             return False
-        directory.put(now)
+        if directory.is_current(slot):  # else others know better what is under the name
+            directory.put(now)
         return True
 
     def _push(self, inode: int, reader: Reader, handles: int) -> bool:

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import Any, NoReturn
 
 import pyfuse3
+import trio
 from msgspec.structs import replace
 from pyfuse3 import FUSEError
 
@@ -18,7 +19,6 @@ from zarrfuse.errors import Busy, NotEmpty, NotFound, NotSupported, Stale, Timed
 from zarrfuse.fuse import answered
 from zarrfuse.fuse_storing import SLOWEST_STORE
 from zarrfuse.fuse_writing import WritingOperations
-from zarrfuse.handles import OpenFile
 from zarrfuse.inodes import Directory
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.control import bare
@@ -53,8 +53,8 @@ class ReadWriteOperations(WritingOperations):
             raise
         for copy in self._being_written(directory, text):
             copy.is_deleted = True  # it was opened meanwhile
-        directory.removed(text)
         directory.retire(text, time.monotonic())
+        self.inodes.removed(directory, text)
 
     @answered
     async def rmdir(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> None:
@@ -103,32 +103,50 @@ class ReadWriteOperations(WritingOperations):
 
         slot = source.slots.get(name)
         child = None if slot is None else source.children.get(slot)
-        if child is not None and any(self._being_written_below(child)):
+        if child is not None and self._is_written_below(child):
             raise Busy(f"a file is being written in the folder {name}")
         renamed = functools.partial(folder.rename, name, to, new_name, replace=may_replace)
+        move = trio.Event()
+        is_folder = slot is not None and source.entries[slot].kind is Kind.FOLDER
+        if is_folder:
+            self._moving.add(move)
         try:
             same = await self._workers.run(renamed, longer_s=self._copying_s(source, slot))
+            if source is not target or name != new_name:
+                self._renamed(source, name, target, new_name, slot, same=same)
+            self._moves += is_folder
         except TimedOut:  # it may yet come to be, or not
             source.retire(name, time.monotonic())
             target.retire(new_name, time.monotonic())
             raise
+        finally:
+            self._moving.discard(move)
+            move.set()
+
+    def _renamed(
+        self,
+        source: Directory,
+        name: str,
+        target: Directory,
+        new_name: str,
+        slot: int | None,
+        *,
+        same: bool,
+    ) -> None:
+        """Take note of a new name; `same`: of the same file, which keeps its number."""
         now = time.monotonic()
-        if source is not target or name != new_name:
-            target.retire(new_name, now)
-            source.changed(name, now)
-            source.renamed(name, target, new_name, slot=None if same else slot)
-            if slot is None:
-                return
-            if same:
-                for copy in () if child is None else self._being_written_below(child):
-                    if isinstance(copy, OpenFile):  # opened meanwhile, under the old name
-                        copy.is_broken = True
-                entry = source.entries[slot]
-                self.inodes.move(source, slot, target, replace(entry, name=new_name))
-            else:
-                # The kernel has given the new name to the inode of the old one, which holds what
-                # was written, not what is shown: opening that is answered ESTALE.
-                source.retire(name, now)
+        target.retire(new_name, now)
+        source.changed(name, now)
+        self.inodes.renamed(source, name, target, new_name, slot=None if same else slot)
+        if slot is not None and same:
+            entry = source.entries[slot]
+            self.inodes.move(source, slot, target, replace(entry, name=new_name))
+        elif slot is not None:
+            # The kernel has given the new name to the inode of the old one, which holds what
+            # was written, not what is shown: opening that is answered ESTALE.
+            source.retire(name, now)
+        self.inodes.release(source)
+        self.inodes.release(target)
 
     def _copying_s(self, directory: Directory, slot: int | None) -> float:
         """How many seconds longer it may take where the bytes of a file have to be copied."""

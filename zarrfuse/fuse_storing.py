@@ -13,6 +13,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TypeVar
 
 import pyfuse3
@@ -140,7 +141,11 @@ class StoringOperations(ZarrOperations):
         if self._shared.get(file.inode) is file:
             del self._shared[file.inode]
             if file.writer is not None and directory.is_current(slot):
-                directory.put(entry_of(directory.entries[slot].name, file.writer))
+                name = directory.entries[slot].name
+                try:
+                    directory.put(entry_of(name, file.writer))
+                except OSError:
+                    directory.changed(name, time.monotonic())  # asked for when it is needed
         if self._is_shared(directory, slot) and directory.is_open(slot):
             others = (other for other in self._files.values() if other.inode == file.inode)
             self._shared.setdefault(file.inode, next(others, file))
@@ -158,7 +163,7 @@ class StoringOperations(ZarrOperations):
             if writer.changed and not (file.is_refused or file.is_broken):
                 await self._store(file, writer, sync=False)
         finally:
-            if not file.handles:  # else it has been opened once more meanwhile
+            if not file.handles and file in self._copies:  # not opened once more meanwhile
                 self._copies.discard(file)
                 if self._private.get(file.inode) is file:
                     del self._private[file.inode]
@@ -211,26 +216,26 @@ class StoringOperations(ZarrOperations):
         self, directory: Directory, name: str | None = None
     ) -> Iterator[OpenFile | Opening]:
         """The private copies that are open, or about to be, of a name, or of all names in a folder."""
-        for file in self._all_written():
+        for file in chain[OpenFile | Opening](self._private_copies(), self._opening):
             assert file.named is not None
             where, written = file.named
             if where is directory and name in (None, written) and not file.is_deleted:
                 yield file
 
-    def _being_written_below(self, directory: Directory) -> Iterator[OpenFile | Opening]:
-        """Those in a folder, and in all folders in it."""
-        for file in self._all_written():
+    def _is_written_below(self, directory: Directory) -> bool:
+        """Whether private copies are open of names in a folder, or in a folder in it."""
+        for file in self._private_copies():
             assert file.named is not None
             where: Directory | None = file.named[0]
             while where is not None and where is not directory:
                 where = where.parent
             if where is not None and not file.is_deleted:
-                yield file
+                return True
+        return False
 
-    def _all_written(self) -> Iterator[OpenFile | Opening]:
+    def _private_copies(self) -> Iterator[OpenFile]:
         yield from self._copies
         yield from (each.file for each in self._reserved.values())
-        yield from self._opening
 
     def _written(self, fh: int) -> tuple[OpenFile, Writer]:
         file = self._files[fh]

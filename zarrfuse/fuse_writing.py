@@ -33,7 +33,7 @@ from zarrfuse.fuse_storing import SLOWEST_STORE, StoringOperations
 from zarrfuse.handles import OpenFile, Opening, Reserved
 from zarrfuse.inodes import ROOT_INODE, Directory, is_hidden
 from zarrfuse.stores.base import Entry, Kind, Reader, entry_of
-from zarrfuse.views.base import Writer
+from zarrfuse.views.base import Folder, Writer
 
 _RESERVED_S = 10.0
 """How long an inode waits for the thread that it was made for."""
@@ -67,9 +67,9 @@ class WritingOperations(StoringOperations):
     @answered
     async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
         """See `ZarrOperations`; of a file that is being written, as it is in its writer's eyes."""
-        return await self._attributes_of(inode)
+        return await self._attributes_of(inode, ctx.pid)
 
-    async def _attributes_of(self, inode: int) -> pyfuse3.EntryAttributes:
+    async def _attributes_of(self, inode: int, thread: int) -> pyfuse3.EntryAttributes:
         directory, slot = self.inodes.place(inode)
         file = self._private.get(inode)
         if file is None and (reserved := self._reserved_at(directory, slot)) is not None:
@@ -90,7 +90,7 @@ class WritingOperations(StoringOperations):
             entry = directory.entries[slot]
             now = entry_of(entry.name, file.reader)
             return self._replies.attributes(now, file.shown_inode, live=True)
-        return await self._looked_at(inode)
+        return await self._looked_at(inode, thread)
 
     def _reserved_at(self, directory: Directory, slot: int) -> Reserved | None:
         for reserved in self._reserved.values():  # one for each thread that is opening a file now
@@ -128,9 +128,9 @@ class WritingOperations(StoringOperations):
             truncate = bool(flags & os.O_TRUNC)
             return await self._open_to_write(inode, thread, truncate=truncate, is_second=is_second)
         if is_current:
-            info = await self._open_to_read(inode, is_second=is_second)
+            info = await self._open_to_read(inode, thread, is_second=is_second)
             self.inodes.hold(inode)
-            if self._is_shared(directory, slot):
+            if self._is_shared(*self.inodes.place(inode)):
                 self._shared.setdefault(inode, self._files[info.fh])
             return info
         if not is_second:
@@ -138,7 +138,7 @@ class WritingOperations(StoringOperations):
         folder, name = self._named_now(directory, slot)
         open_ = functools.partial(folder.folder.open, name)
         reader = await self._workers.run(open_, late=_close)
-        return self._handle_on(OpenFile(reader, inode), direct=True)
+        return self._handle_on(OpenFile(reader, inode, thread=thread), direct=True)
 
     def _named_now(self, directory: Directory, slot: int) -> tuple[Directory, str]:
         """See `ZarrOperations`: its own, or what it was renamed to."""
@@ -182,61 +182,78 @@ class WritingOperations(StoringOperations):
     async def _open_to_write(
         self, inode: int, thread: int, *, truncate: bool, is_second: bool
     ) -> pyfuse3.FileInfo:
-        place, slot = self.inodes.place(inode)
-        directory, name = self._named_now(place, slot)
-        # The kernel may take an inode that is not current for a name that it was renamed to.
-        is_sure = is_second or place.is_current(slot) or slot in place.became
-
-        def write() -> Writer:
-            writer = directory.folder.write(name, truncate=truncate and is_sure)
+        while True:
+            moves = self._moves
+            place, slot = self.inodes.place(inode)
+            directory, name = self._named_now(place, slot)
+            folder = directory.folder
+            # The kernel may take an inode that is not current for a name that it was renamed to.
+            is_sure = is_second or place.is_current(slot) or slot in place.became
+            opening = Opening(directory, name)
+            self._opening.add(opening)
+            write = functools.partial(_written, folder, name, truncate, is_sure)
             try:
-                if truncate and not is_sure and writer.is_private:
-                    writer.truncate(0)
-            except BaseException:
-                writer.close()
-                raise
-            return writer
+                writer = await self._workers.run(write, late=_close)
+            except NotFound:
+                if self.inodes.place(inode) != (place, slot):
+                    continue
+                if not self._settled(moves):
+                    raise
+                if not is_second:
+                    raise Stale(f"{name} is gone; the kernel looks it up again") from None
+                # Whoever has it open is deleting or renaming it at this moment.
+                file = self._opened_there(inode)
+                if file is None or file.writer is None:
+                    raise
+                return await self._opened_once_more(file, truncate=truncate)
+            finally:
+                self._opening.discard(opening)
+            await self._until_nothing_moves()
+            if self.inodes.place(inode) == (place, slot) and directory.folder is folder:
+                break
+            await self._workers.run(writer.close)  # it was renamed meanwhile, or a folder above
+        if writer.is_private:
+            return self._open_copy(writer, inode, opening, thread, is_second=is_second)
+        if truncate and is_sure:
+            directory.changed(name, time.monotonic())
+        return self._open_in_place(writer, inode, thread, is_second=is_second)
 
-        opening = Opening(directory, name)
-        self._opening.add(opening)
-        try:
-            writer = await self._workers.run(write, late=_close)
-        except NotFound:
-            if not is_second:
-                raise Stale(f"{name} is gone; the kernel looks it up again") from None
-            # Whoever has it open is deleting or renaming it at this moment.
-            file = self._opened_there(inode)
-            if file is None or file.writer is None:
-                raise
-            return await self._opened_once_more(file, truncate=truncate)
-        finally:
-            self._opening.discard(opening)
-        if not writer.is_private:
-            if truncate and is_sure:
-                directory.changed(name, time.monotonic())
-            now, known = entry_of(name, writer), place.entries[slot]
-            if place.is_current(slot) and now.identity == (known.identity or now.identity):
-                return self._opened_shared(place, slot, writer)
-            if is_second:
-                return self._handle_on(OpenFile(writer, inode, writer), direct=True)
-            writer.close()
-            if place.is_current(slot):  # it was replaced, and whoever did it is about to say so
-                place.put(now)
-            raise Stale(f"{name} is another file now")
+    def _open_copy(
+        self, writer: Writer, inode: int, opening: Opening, thread: int, *, is_second: bool
+    ) -> pyfuse3.FileInfo:
+        file = OpenFile(writer, inode, writer, thread=thread)
+        file.named, file.is_deleted = opening.named, opening.is_deleted
         if not thread or is_second or thread in self._reserved:
-            file = _copy_of(writer, inode, directory, name)
-            file.is_deleted = opening.is_deleted
             return self._opened_private(file, direct=True)
-        entry = entry_of(name, writer)
-        apart = directory.put_apart(entry)
+        self._reserve(thread, inode, file)
+        raise Stale(f"{opening.named[1]} gets an inode of its own for who writes it")
+
+    def _open_in_place(
+        self, writer: Writer, inode: int, thread: int, *, is_second: bool
+    ) -> pyfuse3.FileInfo:
+        place, slot = self.inodes.place(inode)
+        name = place.entries[slot].name
+        now, known = entry_of(name, writer), place.entries[slot]
+        if place.is_current(slot) and now.identity == (known.identity or now.identity):
+            return self._opened_shared(place, slot, writer)
+        if is_second:
+            return self._handle_on(OpenFile(writer, inode, writer, thread=thread), direct=True)
+        writer.close()
+        if place.is_current(slot):  # it was replaced, and whoever did it is about to say so
+            place.put(now)
+        raise Stale(f"{name} is another file now")
+
+    def _reserve(self, thread: int, asked: int, file: OpenFile) -> None:
+        """Make an inode for a private copy, which the thread opens next that has `asked` for it."""
+        assert file.named is not None
+        directory, name = file.named
+        slot = directory.put_apart(entry_of(name, file.reader))
+        file.inode = directory.inode_of(slot)
+        self.inodes.hold(file.inode)
         directory.written(name, +1)
-        file = _copy_of(writer, directory.inode_of(apart), directory, name)
-        file.is_deleted = opening.is_deleted
-        reserved = self._reserved[thread] = Reserved(directory, name, apart, inode, file)
-        self.inodes.hold(directory.inode_of(apart))
+        reserved = self._reserved[thread] = Reserved(directory, name, slot, asked, file)
         assert self._nursery is not None
         self._nursery.start_soon(self._give_up, thread, reserved)
-        raise Stale(f"{name} gets an inode of its own for who writes it")
 
     async def _give_up(self, thread: int, reserved: Reserved) -> None:
         """A thread may be killed before it opens what was made for it."""
@@ -282,13 +299,12 @@ class WritingOperations(StoringOperations):
     ) -> tuple[pyfuse3.FileInfo, pyfuse3.EntryAttributes]:
         """Make a file and open it; one that has come to be there meanwhile is opened."""
         directory, text = self._place_for(parent_inode, name)
-        folder = directory.folder
         self._told_stale.pop(ctx.pid, None)  # the kernel has looked it up again, in vain
         written = self._being_written(directory, text)
         if flags & os.O_EXCL and any(isinstance(file, OpenFile) for file in written):
             raise Exists(f"{text} is being written by somebody else")
 
-        def made() -> Writer:
+        def made(folder: Folder) -> Writer:
             if not flags & (os.O_EXCL | os.O_TRUNC):
                 try:
                     return folder.write(text)
@@ -296,12 +312,19 @@ class WritingOperations(StoringOperations):
                     pass
             return folder.create(text, exclusive=bool(flags & os.O_EXCL))
 
-        writer = await self._workers.run(made, late=_close)
+        while True:
+            folder = directory.folder
+            writer = await self._workers.run(functools.partial(made, folder), late=_close)
+            await self._until_nothing_moves()
+            if directory.folder is folder or not writer.is_private:
+                break
+            await self._workers.run(writer.close)  # it would be stored where the folder was
         directory.changed(text, time.monotonic())
         entry = entry_of(text, writer)
         if writer.is_private:
             slot = directory.put_apart(entry)
-            file = _copy_of(writer, directory.inode_of(slot), directory, text)
+            file = OpenFile(writer, directory.inode_of(slot), writer)
+            file.named = directory, text
             info = self._opened_private(file, direct=False)
             return info, self._told_apart(directory, slot, writer)
         told = self._told(directory, entry)
@@ -334,7 +357,7 @@ class WritingOperations(StoringOperations):
             raise NotSupported("files of a mount belong to who mounted it")
         size = attr.st_size if fields.update_size else None
         mtime_ns = attr.st_mtime_ns if fields.update_mtime else None
-        file = self._written_at(inode, size) if fh is None else self._files[fh]
+        file = self._written_at(inode, size, ctx.pid) if fh is None else self._files[fh]
         if file is not None and file.writer is not None:
             writer = file.writer
             if size is not None:
@@ -351,27 +374,34 @@ class WritingOperations(StoringOperations):
                 await self._in_thread(file, functools.partial(writer.set_mtime, mtime_ns))
             self._has_changed(file, writer)
         elif size is not None or mtime_ns is not None:
-            await self._change(inode, size, mtime_ns)
-        return await self._attributes_of(inode)
+            is_second = self._is_second(inode, ctx.pid)
+            try:
+                await self._change(inode, size, mtime_ns, is_second=is_second)
+            except Stale:
+                self._tell_stale(inode, ctx.pid)
+                raise
+        return await self._attributes_of(inode, ctx.pid)
 
-    def _written_at(self, inode: int, size: int | None) -> OpenFile | None:
+    def _written_at(self, inode: int, size: int | None, thread: int) -> OpenFile | None:
         """The open file that an inode without a name of its own stands for."""
         directory, slot = self.inodes.place(inode)
         file = self._private.get(inode)
         if file is None and not directory.is_current(slot):
             file = self._shared.get(inode)
         if file is None and size is None:  # the time: of an open file that comes without its handle
-            return self._open_past_cache(inode)
+            return self._open_past_cache(inode, thread)
         return file
 
-    async def _change(self, inode: int, size: int | None, mtime_ns: int | None) -> None:
+    async def _change(
+        self, inode: int, size: int | None, mtime_ns: int | None, *, is_second: bool
+    ) -> None:
         """Set the size or time of what nobody has open to write."""
         place, slot = self.inodes.place(inode)
         directory, name = self._named_now(place, slot)
         is_root = inode == ROOT_INODE
         if place.number == 0 and not is_root:
             raise ReadOnly("control files are made by the mount")
-        if not (is_root or place.is_current(slot) or slot in place.became):
+        if not (is_root or is_second or place.is_current(slot) or slot in place.became):
             raise Stale(f"{name} is another file now")
         folder = directory.folder
         opening = Opening(directory, name)
@@ -391,7 +421,8 @@ class WritingOperations(StoringOperations):
 
         if size is not None and place.is_open(slot) and not self._is_shared(place, slot):
             directory.retire(name, time.monotonic())
-            raise Stale(f"{name} is open: who reads it keeps its inode")
+            if not is_second:
+                raise Stale(f"{name} is open: who reads it keeps its inode")
         longer_s = max(place.entries[slot].size, size or 0) / SLOWEST_STORE
         self._opening.add(opening)
         try:
@@ -401,10 +432,16 @@ class WritingOperations(StoringOperations):
         directory.changed(name, time.monotonic())
 
 
-def _copy_of(writer: Writer, inode: int, directory: Directory, name: str) -> OpenFile:
-    file = OpenFile(writer, inode, writer)
-    file.named = directory, name
-    return file
+def _written(folder: Folder, name: str, truncate: bool, at_once: bool) -> Writer:
+    """A file opened to be written; not `at_once`: truncated only if it is a private copy."""
+    writer = folder.write(name, truncate=truncate and at_once)
+    try:
+        if truncate and not at_once and writer.is_private:
+            writer.truncate(0)
+    except BaseException:
+        writer.close()
+        raise
+    return writer
 
 
 def _close(file: Reader) -> None:

@@ -47,12 +47,17 @@ class OpenFile:
         "reader",
         "shown_inode",
         "storing",
+        "thread",
         "writer",
     )
 
-    def __init__(self, reader: Reader, inode: int, writer: Writer | None = None) -> None:
+    def __init__(
+        self, reader: Reader, inode: int, writer: Writer | None = None, *, thread: int = 0
+    ) -> None:
         self.reader = reader
         self.writer = writer
+        self.thread = thread
+        """Who opened it, as far as that matters."""
         self.inode = inode
         self.shown_inode = inode
         """What a program is told: of a file with an inode of its own, that of the file it opened."""
@@ -95,6 +100,15 @@ class OpenFile:
             busy = self._calls
         if not busy:
             self.reader.close()
+
+
+@dataclass(slots=True)
+class ToldStale:
+    """A name that a thread was told to look up again; `inode`: what it opened, then what it was told."""
+
+    inode: int
+    directory: Directory
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

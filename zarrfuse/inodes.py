@@ -106,7 +106,7 @@ class Directory:
         self.became: dict[int, tuple[Directory, str]] = {}
         """By slot: what name a file was renamed to that was stored anew there, under another number.
 
-        For a while the kernel takes the old number for that name's.
+        For a while the kernel takes the old number for that name's. `InodeTable` owns this.
         """
         self.arrived: dict[str, set[tuple[Directory, int]]] = {}
         """By name: directories and slots of files that the kernel takes for it (`became`)."""
@@ -134,8 +134,6 @@ class Directory:
         self.unsure.clear()
         self.listed_at = self.changed_at = -inf
         self.opened.clear()
-        self.became.clear()
-        self.arrived.clear()
 
     def update(self, listing: dict[str, Entry], now: float) -> None:
         """Take a new listing; names that were known keep their slots, if they are the same files."""
@@ -268,37 +266,6 @@ class Directory:
         """The inode number of a slot."""
         return self.guests.get(slot) or self.number << SLOT_BITS | slot
 
-    def renamed(
-        self, name: str, target: "Directory", new_name: str, *, slot: int | None = None
-    ) -> None:
-        """A name has another one in `target`: the kernel takes all for that which it took for the first.
-
-        `slot`: what was under the name and was stored anew, so that it keeps no number.
-        """
-        arrived = self.arrived.pop(name, set())
-        target.removed(new_name)
-        if slot is not None:
-            arrived.add((self, slot))
-        for directory, at in arrived:
-            directory.became[at] = target, new_name
-        if arrived:
-            target.arrived[new_name] = arrived
-
-    def removed(self, name: str) -> None:
-        """The kernel takes nothing for a name any more: it was deleted, or replaced."""
-        for directory, at in self.arrived.pop(name, set()):
-            directory.became.pop(at, None)
-
-    def end_becoming(self, slot: int) -> "Directory | None":
-        """The kernel takes a slot for no name any more; the directory that it was taken for one of."""
-        target, name = self.became.pop(slot, (None, ""))
-        if target is not None:
-            arrived = target.arrived.get(name, set())
-            arrived.discard((self, slot))
-            if not arrived:
-                target.arrived.pop(name, None)
-        return target
-
     def rebase(self, folder: Folder) -> None:
         """Take note that the folder, with all that is in it, is now another one of the view."""
         self.folder = folder
@@ -347,17 +314,20 @@ class InodeTable:
 
     def looked_up_one(self, inode: int) -> None:
         """The kernel was told of one inode, wherever it may be by now."""
-        self.looked_up(self._directories[inode >> SLOT_BITS], 1)
+        self.looked_up(self._home(inode), 1)
 
     def hold(self, inode: int) -> None:
         """Keep what is known of an inode, whatever the kernel gives back, until it is let go."""
-        self._directories[inode >> SLOT_BITS].files += 1
+        self._home(inode).files += 1
 
     def let_go(self, inode: int) -> None:
         """Undo one `hold`."""
-        home = self._directories[inode >> SLOT_BITS]
+        home = self._home(inode)
         home.files -= 1
         self._let_be(home)
+
+    def _home(self, inode: int) -> Directory:
+        return self._directories[inode >> SLOT_BITS]
 
     def _let_be(self, home: Directory) -> None:
         """Free a directory if nothing is known of the numbers that were made there."""
@@ -371,7 +341,7 @@ class InodeTable:
         The kernel does not know it if it takes the number of another name for this one (`became`).
         """
         inode = directory.inode_of(slot)
-        home = self._directories[inode >> SLOT_BITS]
+        home = self._home(inode)
         directory.guests.pop(slot, None)
         if directory.is_current(slot):
             del directory.slots[directory.entries[slot].name]
@@ -391,6 +361,38 @@ class InodeTable:
             to.children[arrived] = child
             child.rebase(to.folder.child(entry.name))
         self.release(directory)
+
+    def renamed(
+        self,
+        source: Directory,
+        name: str,
+        target: Directory,
+        new_name: str,
+        *,
+        slot: int | None = None,
+    ) -> None:
+        """A name has another one: the kernel takes all for that which it took for the first.
+
+        `slot`: what was under the name and was stored anew, so that it keeps no number. Release both
+        directories when nothing of them is needed any more.
+        """
+        arrived = source.arrived.pop(name, set())
+        self._end_arrived(target, new_name)
+        if slot is not None and self._home(source.inode_of(slot)).needs_numbers:
+            arrived.add((source, slot))
+        for directory, at in arrived:
+            directory.became[at] = target, new_name
+        if arrived:
+            target.arrived[new_name] = arrived
+
+    def removed(self, directory: Directory, name: str) -> None:
+        """The kernel takes nothing for a name any more: it was deleted."""
+        self._end_arrived(directory, name)
+        self.release(directory)
+
+    def _end_arrived(self, directory: Directory, name: str) -> None:
+        for place, slot in directory.arrived.pop(name, set()):
+            del place.became[slot]
 
     def place(self, inode: int) -> tuple[Directory, int]:
         """The directory an inode lies in, and its slot there. Raises `Stale` for an unknown one."""
@@ -416,6 +418,7 @@ class InodeTable:
             self._next_number += 1
             self._directories[directory.number] = directory
             parent.children[slot] = directory
+        directory.inode = inode  # another one, if it was renamed and forgotten meanwhile
         return directory
 
     def forget(self, counts: Iterable[tuple[int, int]]) -> None:
@@ -458,8 +461,13 @@ class InodeTable:
 
     def _end_becoming(self, directory: Directory, slot: int) -> None:
         """The kernel takes the number of a slot for no name any more."""
-        target = directory.end_becoming(slot)
-        if target is not None:
+        if slot not in directory.became:
+            return
+        target, name = directory.became.pop(slot)
+        arrived = target.arrived[name]
+        arrived.remove((directory, slot))
+        if not arrived:
+            del target.arrived[name]
             self.release(target)
 
     def _end_visits(self, home: Directory) -> None:

@@ -28,8 +28,7 @@ class Replies:
     """Makes replies that the kernel may keep for `ttl_s` seconds.
 
     `failed`: told of a name that cannot be shown, with the request and the error. `as_now`: the entry of
-    an inode that is open as it is now. `writable`: which
-    modes files and folders have.
+    an inode that is open as it is now. `writable`: which modes files and folders have.
     """
 
     def __init__(
@@ -129,7 +128,7 @@ class Replies:
                     unsure = live or entry.name in recent
                     filled = self.attributes(entry, guests[slot], live=unsure)
                 elif entry.kind is is_file and plain and not entry.denied and size >= 0:
-                    # What `_fill` does, without the call: this is run 100,000 times in a row.
+                    # What `attributes` does, without the call: this is run 100,000 times in a row.
                     filled = kept
                     filled.st_ino = above | slot
                     filled.st_size = size

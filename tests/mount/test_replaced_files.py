@@ -9,13 +9,13 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from datasets import array, concat_parts, group, write_keys
-from mounting import Daemon, drop_caches, wait_for
+from mounting import Daemon, drop_caches, meanwhile, wait_for
 
 Server = Callable[..., Daemon]
 
@@ -47,32 +47,6 @@ def version_of(data: bytes) -> bytes:
     if data.startswith(b"{"):
         return str(json.loads(data)["attributes"]["version"]).encode()
     return data
-
-
-@contextmanager
-def meanwhile(*works: Callable[[], None]) -> Iterator[None]:
-    """Do all works again and again, each in a thread, until the end of the block; fail if one does."""
-    done = threading.Event()
-    faults: list[BaseException] = []
-
-    def repeat(work: Callable[[], None]) -> None:
-        try:
-            while not done.is_set():
-                work()
-        except BaseException as fault:
-            faults.append(fault)
-
-    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-    if faults:
-        raise faults[0]
 
 
 def read_whole(path: Path, flags: int) -> None:
@@ -273,21 +247,54 @@ def test_what_a_writer_has_mapped_is_read_by_nobody_else(source: Path, served: S
     os.close(seen)
 
 
-@pytest.mark.parametrize("flags", [os.O_WRONLY | os.O_TRUNC, os.O_RDWR])
-def test_who_writes_what_was_replaced_and_renamed_writes_no_other_file(
-    source: Path, served: Server, flags: int
+def test_a_chunk_can_be_truncated_by_its_path_while_others_read_it(
+    source: Path, served: Server
 ) -> None:
-    # The kernel goes on with the number of the first file, which stood for the old name.
-    daemon = served(source, "--view", "raw", "--read-write", "--cache-ttl", "60")
-    (source / "one/a").write_bytes(b"first")
-    old, new = daemon.mountpoint / "one/a", daemon.mountpoint / "one/b"
-    old.stat()
-    (source / "one/other").write_bytes(b"second")
-    (source / "one/other").rename(source / "one/a")
-    old.chmod(0o644)  # tells the mount, not the kernel
-    old.rename(new)
-    old.write_bytes(b"third")
-    with open(os.open(new, flags), "wb") as file:
-        file.write(b"written")
-    assert old.read_bytes() == b"third"
-    assert new.read_bytes()[:7] == b"written"
+    write_keys(source, {"one/c/0/0": text(VERSIONS)})
+    chunk = served(source, "--view", "chunks", "--read-write").mountpoint / "one/c/0/0"
+    with meanwhile(*[chunk.read_bytes] * 2):
+        for size in range(500, 500 - VERSIONS, -1):
+            os.truncate(chunk, size)
+    assert chunk.stat().st_size == size
+
+
+def test_who_was_in_vain_asked_to_look_a_name_up_again_disturbs_no_reader_later(
+    source: Path, served: Server
+) -> None:
+    write_keys(source, {"one/c/0/0": text(1)})
+    options = ("--view", "chunks", "--read-write", "--cache-ttl", "0.3")
+    chunk = served(source, *options).mountpoint / "one/c/0/0"
+    chunk.stat()
+    (source / "one/c/0/0").unlink()
+    with pytest.raises(FileNotFoundError):
+        os.open(chunk, os.O_RDWR)
+    write_keys(source, {"one/c/0/0": text(1)})
+    wait_for(chunk.exists)
+    with ThreadPoolExecutor(1) as another:
+        reader = another.submit(os.open, chunk, os.O_RDONLY).result()
+    writer = os.open(chunk, os.O_RDWR)
+    os.ftruncate(writer, 10)
+    assert os.fstat(reader).st_size == len(text(1))
+    assert os.pread(reader, 1 << 16, 0) == text(1)
+    os.close(writer)
+    os.close(reader)
+
+
+def test_a_new_chunk_that_is_opened_again_when_it_is_closed_ends_once(
+    source: Path, served: Server
+) -> None:
+    options = ("--view", "chunks", "--read-write", "--cache-ttl", "60")
+    folder = served(source, *options).mountpoint / "one/c/0"
+    folder.mkdir(parents=True)
+    for number in range(50):
+        chunk = folder / str(number)
+        first = os.open(chunk, os.O_RDWR | os.O_CREAT)
+        seen = os.open(f"/proc/self/fd/{first}", os.O_PATH)
+        os.close(first)  # stored when the last handle is gone, which nobody waits for
+        os.close(os.open(f"/proc/self/fd/{seen}", os.O_RDONLY))
+        os.close(seen)
+        wait_for(chunk.exists)
+        with chunk.open("wb") as writer:
+            chunk.stat()
+            writer.write(b"written")
+        assert chunk.stat().st_size == len(b"written")

@@ -9,10 +9,6 @@ import pytest
 from datasets import array, write_keys
 from mounting import COMMAND, Daemon
 
-from zarrfuse.inodes import InodeTable
-from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.views.raw import RawFolder
-
 Server = Callable[..., Daemon]
 
 
@@ -79,45 +75,3 @@ def test_control_files_keep_their_time(tmp_path: Path, served: Server) -> None:
     with pytest.raises(OSError, match="Read-only"):
         os.utime(mount / ".zarrfuse", (1, 1))
     assert (tmp_path / "source").stat().st_mtime_ns == before
-
-
-class _Nothing(RawFolder):
-    """A folder of no store."""
-
-    def __init__(self, path: str = "") -> None:
-        self.path = path
-
-    def child(self, name: str) -> "_Nothing":
-        return _Nothing(name)
-
-
-def test_a_folder_is_freed_when_the_kernel_has_given_back_the_names_that_moved_in_it() -> None:
-    table = InodeTable(_Nothing(), Entry("", Kind.FOLDER, 0, 0))
-    slot = table.root.put(Entry("d", Kind.FOLDER, 0, 0))
-    table.looked_up(table.root, 1)
-    folder = table.directory(table.root.inode_of(slot))
-    inodes = []
-    for number in range(3):
-        slot = folder.put(Entry(f"{number}.partial", Kind.FILE, 0, 0))
-        inodes.append(folder.inode_of(slot))
-        table.looked_up(folder, 1)
-        table.move(folder, slot, folder, Entry(str(number), Kind.FILE, 0, 0))
-        assert folder.inode_of(folder.slots[str(number)]) == inodes[-1]
-        assert table.place(inodes[-1]) == (folder, folder.slots[str(number)])
-    table.forget([(inode, 1) for inode in inodes])
-    assert not folder.known
-    assert not folder.entries
-
-
-def test_a_number_that_the_kernel_does_not_know_does_not_move_with_its_name() -> None:
-    # It takes the number of another name for this one, which was stored anew when it was renamed.
-    table = InodeTable(_Nothing(), Entry("", Kind.FOLDER, 0, 0))
-    slot = table.root.put(Entry("d", Kind.FOLDER, 0, 0))
-    table.looked_up(table.root, 1)
-    folder = table.directory(table.root.inode_of(slot))
-    slot = folder.put(Entry("0", Kind.FILE, 0, 0))
-    moved = Entry("a", Kind.FILE, 0, 0)
-    table.move(folder, slot, table.root, moved)
-    assert "0" not in folder.slots
-    slot = table.root.put(moved)
-    assert table.place(table.root.inode_of(slot)) == (table.root, slot)
