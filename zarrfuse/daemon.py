@@ -24,6 +24,7 @@ from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import ZarrOperations
 from zarrfuse.fuse_names import ReadWriteOperations
+from zarrfuse.fuse_reading import ReadingOperations
 from zarrfuse.images.imports import import_libraries
 from zarrfuse.images.memory import settle as settle_memory
 from zarrfuse.opening import DECODING, default_cache_bytes, open_view, root_name
@@ -142,7 +143,7 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
         formats=config.formats,
         cache=cache,
     )
-    kind = ReadWriteOperations if config.read_write else ZarrOperations
+    kind = ReadWriteOperations if config.read_write else ReadingOperations
     operations = kind(
         root,
         _entry_of(root),

@@ -21,7 +21,8 @@ import trio
 from pyfuse3 import FUSEError
 
 from zarrfuse.errors import Corrupt, is_expected, text_of
-from zarrfuse.fuse import ZarrOperations, answered
+from zarrfuse.fuse import answered
+from zarrfuse.fuse_reading import ReadingOperations
 from zarrfuse.handles import OpenFile, Opening, Reserved
 from zarrfuse.inodes import Directory
 from zarrfuse.stores.base import entry_of
@@ -40,13 +41,13 @@ _LINGERING_S = 1.0
 """How long a deleted file can still be opened by who has just looked up its name."""
 
 
-class StoringOperations(ZarrOperations):
+class StoringOperations(ReadingOperations):
     """Takes what is written, and stores it."""
 
     writable = True
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # those of the base class
+        super().__init__(*args, **kwargs)
         self._copies: set[OpenFile] = set()
         """The private copies that are open."""
         self._private: dict[int, OpenFile] = {}

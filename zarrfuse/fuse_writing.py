@@ -28,7 +28,8 @@ import pyfuse3
 import trio
 
 from zarrfuse.errors import Exists, NotFound, NotSupported, ReadOnly, Stale
-from zarrfuse.fuse import WRITING, answered
+from zarrfuse.fuse import answered
+from zarrfuse.fuse_reading import WRITING
 from zarrfuse.fuse_storing import SLOWEST_STORE, StoringOperations
 from zarrfuse.handles import OpenFile, Opening, Reserved
 from zarrfuse.inodes import ROOT_INODE, Directory, is_hidden
@@ -111,7 +112,7 @@ class WritingOperations(StoringOperations):
     async def _open(
         self, inode: int, flags: int, thread: int, *, is_second: bool
     ) -> pyfuse3.FileInfo:
-        """See `ZarrOperations`; to read or to write."""
+        """See `ReadingOperations`; to read or to write."""
         reserved = self._reserved.get(thread)
         if reserved is not None:
             own = reserved.directory.inode_of(reserved.slot)
@@ -141,7 +142,7 @@ class WritingOperations(StoringOperations):
         return self._handle_on(OpenFile(reader, inode, thread=thread), direct=True)
 
     def _named_now(self, directory: Directory, slot: int) -> tuple[Directory, str]:
-        """See `ZarrOperations`: its own, or what it was renamed to."""
+        """See `ReadingOperations`: its own, or what it was renamed to."""
         became = None if directory.is_current(slot) else directory.became.get(slot)
         return became or (directory, directory.entries[slot].name)
 

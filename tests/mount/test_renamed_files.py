@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from datasets import array, group, write_keys
-from mounting import Daemon, meanwhile
+from mounting import Daemon, meanwhile, wait_for
 
 Server = Callable[..., Daemon]
 
@@ -70,8 +70,7 @@ def test_a_file_is_opened_wherever_it_is_just_renamed_to(
             there.rename(here)
     status = json.loads((daemon.mountpoint / ".zarrfuse/status.json").read_bytes())
     assert status["open_files"] == 0
-    held = [os.readlink(fd) for fd in Path(f"/proc/{daemon.process.pid}/fd").iterdir()]
-    assert not [path for path in held if path.endswith("/file")]
+    wait_for(lambda: not held_by(daemon, "/file"))
 
 
 def test_a_file_is_found_in_a_folder_while_one_above_is_renamed(
@@ -93,6 +92,13 @@ def test_a_file_is_found_in_a_folder_while_one_above_is_renamed(
             above.rename(renamed)
             renamed.rename(above)
     os.close(folder)
+
+
+def held_by(daemon: Daemon, name: str) -> list[Path]:
+    """The files of a name that a daemon has open."""
+    descriptors = Path(f"/proc/{daemon.process.pid}/fd").iterdir()
+    links = [path.readlink() for path in descriptors if path.is_symlink()]
+    return [link for link in links if str(link).endswith(name)]
 
 
 _SLOW = """
