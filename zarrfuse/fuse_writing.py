@@ -195,6 +195,7 @@ class WritingOperations(StoringOperations):
             write = functools.partial(_written, folder, name, truncate, is_sure)
             try:
                 writer = await self._workers.run(write, late=_close)
+                await self._until_nothing_moves()
             except NotFound:
                 if self.inodes.place(inode) != (place, slot):
                     continue
@@ -209,7 +210,6 @@ class WritingOperations(StoringOperations):
                 return await self._opened_once_more(file, truncate=truncate)
             finally:
                 self._opening.discard(opening)
-            await self._until_nothing_moves()
             if self.inodes.place(inode) == (place, slot) and directory.folder is folder:
                 break
             await self._workers.run(writer.close)  # it was renamed meanwhile, or a folder above

@@ -255,7 +255,7 @@ def test_a_chunk_can_be_truncated_by_its_path_while_others_read_it(
     with meanwhile(*[chunk.read_bytes] * 2):
         for size in range(500, 500 - VERSIONS, -1):
             os.truncate(chunk, size)
-    assert chunk.stat().st_size == size
+    wait_for(lambda: chunk.stat().st_size == size)
 
 
 def test_who_was_in_vain_asked_to_look_a_name_up_again_disturbs_no_reader_later(
