@@ -15,6 +15,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 import pyfuse3
@@ -45,7 +46,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound="ZarrOperations")
 
-_MOST_TRIES = 10
 _ANSWERS = frozenset(
     {
         *(errno.ENOENT, errno.EROFS, errno.ENOSYS),
@@ -58,26 +58,18 @@ _ANSWERS = frozenset(
 def answered(
     handler: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """Turn whatever leaves a handler into an errno: anything else would kill the mount.
-
-    What is not there because a folder above is being renamed is asked for again.
-    """
+    """Turn whatever leaves a handler into an errno: anything else would kill the mount."""
     request = handler.__name__.strip("_").partition("_")[0]
 
     @functools.wraps(handler)
     async def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
         self.requests += 1
-        for tries in range(1, _MOST_TRIES + 1):
-            moves = self._moves
-            try:
-                return await handler(self, *args, **kwargs)
-            except (FUSEError, trio.Cancelled):
-                raise
-            except BaseException as error:  # a store in Rust panics with one
-                if tries == _MOST_TRIES or not isinstance(error, NotFound) or self._settled(moves):
-                    raise FUSEError(self.failed(request, error)) from None
-            await self._until_nothing_moves()
-        raise AssertionError("unreachable")
+        try:
+            return await handler(self, *args, **kwargs)
+        except (FUSEError, trio.Cancelled):
+            raise
+        except BaseException as error:  # a store in Rust panics with one
+            raise FUSEError(self.failed(request, error)) from None
 
     return wrapper  # type: ignore[return-value]  # functools hides that it is a method
 
@@ -120,10 +112,8 @@ class ZarrOperations(pyfuse3.Operations):
         self._files: dict[int, OpenFile] = {}
         self._told_stale: dict[int, ToldStale] = {}
         """By thread: the name that it was told to look up again."""
-        self._moving: set[trio.Event] = set()
-        """Folders that are being renamed now, until when."""
-        self._moves = 0
-        """How many folders were renamed."""
+        self._moving: dict[Directory, trio.Event] = {}
+        """Folders that are being renamed, and the end of that."""
         self._past_cache: dict[int, list[OpenFile]] = {}
         """By inode: the files that were opened there and have other bytes than the inode."""
         self._directories: dict[int, OpenDirectory] = {}
@@ -178,21 +168,33 @@ class ZarrOperations(pyfuse3.Operations):
     async def _looked_up(self, directory: Directory, name: str) -> Entry:
         """Asked of the view; again, if the name was changed by the mount before that answered."""
         while True:
-            slot, lookup = directory.slots.get(name), directory.folder.lookup
+            slot, folder = directory.slots.get(name), directory.folder
             try:
-                return lookup(name, wait=False)
-            except BlockingIOError:
-                entry = await self._workers.run(functools.partial(lookup, name))
+                try:
+                    return folder.lookup(name, wait=False)
+                except BlockingIOError:
+                    entry = await self._workers.run(functools.partial(folder.lookup, name))
+            except NotFound:
+                if await self._has_moved(directory, folder):
+                    continue
+                raise
             if directory.slots.get(name) == slot:
                 return entry
 
-    def _settled(self, moves: int) -> bool:
-        """Whether no folder is being renamed, nor was since there had been so many `moves`."""
-        return not self._moving and self._moves == moves
+    async def _has_moved(self, directory: Directory, folder: Folder) -> bool:
+        """Whether a directory is another folder by now, which is waited for if it is being renamed.
 
-    async def _until_nothing_moves(self) -> None:
+        Until that is noted, nothing is found in it. The kernel keeps others from renaming a name that is
+        being looked up, but not a folder above.
+        """
         while self._moving:
-            await next(iter(self._moving)).wait()
+            above: Directory | None = directory
+            while above is not None and above not in self._moving:
+                above = above.parent
+            if above is None:
+                break
+            await self._moving[above].wait()
+        return directory.folder is not folder
 
     def status(self) -> dict[str, Any]:
         """What `.zarrfuse/status.json` says; sizes in bytes, times in seconds."""
@@ -219,7 +221,7 @@ class ZarrOperations(pyfuse3.Operations):
         return await self._named(parent_inode, name, ctx.pid)
 
     async def _named(self, parent_inode: int, name: bytes, thread: int) -> pyfuse3.EntryAttributes:
-        text, moves = os.fsdecode(name), self._moves
+        text = os.fsdecode(name)
         directory = self.inodes.directory(parent_inode)
         if is_hidden(text):
             return self._replies.nothing
@@ -228,8 +230,6 @@ class ZarrOperations(pyfuse3.Operations):
         try:
             entry = await self._entry(directory, text)
         except NotFound:
-            if not self._settled(moves):
-                raise
             directory.drop(text)
             self._told_stale.pop(thread, None)
             return self._replies.nothing
@@ -308,6 +308,16 @@ class ZarrOperations(pyfuse3.Operations):
                     now = self._as_now(inode, now)
                     return self._replies.attributes(now, inode, live=directory.live or at != slot)
         return self._replies.attributes(self._as_now(inode, entry), inode, live=directory.live)
+
+    def _is_past_cache(self, file: OpenFile) -> None:
+        """An open file has other bytes than its inode: nothing of the one is to serve for the other."""
+        self._past_cache.setdefault(file.inode, []).append(file)
+        directory, slot = self.inodes.place(file.inode)
+        if directory.live:
+            return
+        directory.renew(slot)  # who maps the file shares the kernel's pages of this inode
+        with suppress(OSError):  # it does not know the inode
+            pyfuse3.invalidate_inode(file.inode, attr_only=True)
 
     def _open_past_cache(self, inode: int, thread: int) -> OpenFile | None:
         """The file which a thread means that has opened an inode past its cache.

@@ -102,26 +102,30 @@ class ReadWriteOperations(WritingOperations):
         folder, to = source.folder, bare(target.folder)
 
         slot = source.slots.get(name)
-        child = None if slot is None else source.children.get(slot)
+        child = None
+        if slot is not None and source.entries[slot].kind is Kind.FOLDER:
+            child = self.inodes.directory(source.inode_of(slot))
         if child is not None and self._is_written_below(child):
             raise Busy(f"a file is being written in the folder {name}")
+        replaced = target.children.get(target.slots.get(new_name, -1))
+        if replaced is not None and self._is_written_below(replaced):
+            raise NotEmpty(f"a file is being written in the folder {new_name}")
         renamed = functools.partial(folder.rename, name, to, new_name, replace=may_replace)
-        move = trio.Event()
-        is_folder = slot is not None and source.entries[slot].kind is Kind.FOLDER
-        if is_folder:
-            self._moving.add(move)
+        moved = trio.Event()
+        if child is not None:
+            self._moving[child] = moved
         try:
             same = await self._workers.run(renamed, longer_s=self._copying_s(source, slot))
             if source is not target or name != new_name:
                 self._renamed(source, name, target, new_name, slot, same=same)
-            self._moves += is_folder
         except TimedOut:  # it may yet come to be, or not
             source.retire(name, time.monotonic())
             target.retire(new_name, time.monotonic())
             raise
         finally:
-            self._moving.discard(move)
-            move.set()
+            if child is not None:
+                del self._moving[child]
+            moved.set()
 
     def _renamed(
         self,

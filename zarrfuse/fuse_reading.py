@@ -9,7 +9,6 @@ import os
 import time
 
 import pyfuse3
-from pyfuse3 import FUSEError
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, ReadOnly, Stale
 from zarrfuse.files.segments import Rendered
@@ -68,7 +67,7 @@ class ReadingOperations(ZarrOperations):
     async def _continue_listing(self, directory: Directory, scan: Scan) -> None:
         """Wait for more names of a listing that is under way, and take them."""
         try:
-            directory.extend(await self._workers.more_of(scan))
+            directory.extend(await self._workers.more_of(scan), scan.started_at)
         finally:
             if directory.scan is scan and (scan.complete or scan.failure):
                 directory.scan = None
@@ -119,17 +118,12 @@ class ReadingOperations(ZarrOperations):
     async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
         """Open a file. What the kernel has cached of it stays, unless size or time changed."""
         is_second = self._is_second(inode, ctx.pid)
-        while True:
-            moves = self._moves
-            try:
-                return await self._open(inode, flags, ctx.pid, is_second=is_second)
-            except Stale:
+        try:
+            return await self._open(inode, flags, ctx.pid, is_second=is_second)
+        except Stale:
+            if not is_second:
                 self._tell_stale(inode, ctx.pid)
-                raise
-            except NotFound as error:
-                if self._settled(moves):
-                    raise FUSEError(self.failed("open", error)) from None
-                await self._until_nothing_moves()
+            raise
 
     def _is_second(self, inode: int, thread: int) -> bool:
         """Whether the kernel asks for a file again, as it was told to."""
@@ -168,11 +162,17 @@ class ReadingOperations(ZarrOperations):
             entry = directory.entries[slot]
             if entry.denied:
                 raise Denied(f"{entry.name} leads out of the store")
-            open_ = functools.partial(directory.folder.open, entry.name)
+            folder = directory.folder
+            open_ = functools.partial(folder.open, entry.name)
             try:
-                reader = open_(wait=False)
-            except BlockingIOError:
-                reader = await self._workers.run(open_, late=_close)
+                try:
+                    reader = open_(wait=False)
+                except BlockingIOError:
+                    reader = await self._workers.run(open_, late=_close)
+            except NotFound:
+                if await self._has_moved(directory, folder):
+                    continue
+                raise
             if self.inodes.place(inode) == (directory, slot):
                 break
             reader.close()  # it was renamed meanwhile
@@ -190,7 +190,7 @@ class ReadingOperations(ZarrOperations):
         if isinstance(reader, LiveReader) or (is_outdated and not directory.is_current(slot)):
             # Rendered now, or another file for the second time meanwhile: nothing of it is to be
             # kept, nor to be read from what the kernel has of this inode.
-            self._past_cache.setdefault(inode, []).append(file)
+            self._is_past_cache(file)
             info.direct_io = True
             info.keep_cache = False
             return info

@@ -79,7 +79,10 @@ class WritingOperations(StoringOperations):
             now = entry_of(reserved.name, copy)
             return self._replies.attributes(now, reserved.asked, live=True)
         if file is None and not directory.is_current(slot):
-            file = self._shared.get(inode) or self._lingering.get(inode)  # deleted, and open
+            file = self._open_past_cache(inode, thread)
+            file = (
+                file or self._shared.get(inode) or self._lingering.get(inode)
+            )  # deleted, and open
             became = directory.became.get(slot)
             is_open = directory.is_open(slot) or inode in self._past_cache
             if file is None and became is not None and not is_open:
@@ -184,7 +187,6 @@ class WritingOperations(StoringOperations):
         self, inode: int, thread: int, *, truncate: bool, is_second: bool
     ) -> pyfuse3.FileInfo:
         while True:
-            moves = self._moves
             place, slot = self.inodes.place(inode)
             directory, name = self._named_now(place, slot)
             folder = directory.folder
@@ -192,15 +194,15 @@ class WritingOperations(StoringOperations):
             is_sure = is_second or place.is_current(slot) or slot in place.became
             opening = Opening(directory, name)
             self._opening.add(opening)
-            write = functools.partial(_written, folder, name, truncate, is_sure)
+            write = functools.partial(_opened, folder, name, truncate, is_sure)
             try:
                 writer = await self._workers.run(write, late=_close)
-                await self._until_nothing_moves()
+                is_there = not await self._has_moved(directory, folder)
             except NotFound:
+                if await self._has_moved(directory, folder):
+                    continue
                 if self.inodes.place(inode) != (place, slot):
                     continue
-                if not self._settled(moves):
-                    raise
                 if not is_second:
                     raise Stale(f"{name} is gone; the kernel looks it up again") from None
                 # Whoever has it open is deleting or renaming it at this moment.
@@ -210,7 +212,7 @@ class WritingOperations(StoringOperations):
                 return await self._opened_once_more(file, truncate=truncate)
             finally:
                 self._opening.discard(opening)
-            if self.inodes.place(inode) == (place, slot) and directory.folder is folder:
+            if is_there and self.inodes.place(inode) == (place, slot):
                 break
             await self._workers.run(writer.close)  # it was renamed meanwhile, or a folder above
         if writer.is_private:
@@ -235,7 +237,7 @@ class WritingOperations(StoringOperations):
         place, slot = self.inodes.place(inode)
         name = place.entries[slot].name
         now, known = entry_of(name, writer), place.entries[slot]
-        if place.is_current(slot) and now.identity == (known.identity or now.identity):
+        if place.is_current(slot) and known.identity in (0, now.identity):
             return self._opened_shared(place, slot, writer)
         if is_second:
             return self._handle_on(OpenFile(writer, inode, writer, thread=thread), direct=True)
@@ -285,9 +287,7 @@ class WritingOperations(StoringOperations):
         handle = self._new_handle()
         self._files[handle] = file
         if direct:
-            self._past_cache.setdefault(file.inode, []).append(file)
-            place, slot = self.inodes.place(file.inode)
-            place.renew(slot)  # who maps it shares the kernel's pages of this inode
+            self._is_past_cache(file)
         self.inodes.hold(file.inode)
         info = pyfuse3.FileInfo(fh=handle)
         info.keep_cache = False
@@ -315,9 +315,13 @@ class WritingOperations(StoringOperations):
 
         while True:
             folder = directory.folder
-            writer = await self._workers.run(functools.partial(made, folder), late=_close)
-            await self._until_nothing_moves()
-            if directory.folder is folder or not writer.is_private:
+            try:
+                writer = await self._workers.run(functools.partial(made, folder), late=_close)
+            except NotFound:
+                if await self._has_moved(directory, folder):
+                    continue
+                raise
+            if not await self._has_moved(directory, folder) or not writer.is_private:
                 break
             await self._workers.run(writer.close)  # it would be stored where the folder was
         directory.changed(text, time.monotonic())
@@ -379,7 +383,8 @@ class WritingOperations(StoringOperations):
             try:
                 await self._change(inode, size, mtime_ns, is_second=is_second)
             except Stale:
-                self._tell_stale(inode, ctx.pid)
+                if not is_second:
+                    self._tell_stale(inode, ctx.pid)
                 raise
         return await self._attributes_of(inode, ctx.pid)
 
@@ -433,11 +438,11 @@ class WritingOperations(StoringOperations):
         directory.changed(name, time.monotonic())
 
 
-def _written(folder: Folder, name: str, truncate: bool, at_once: bool) -> Writer:
-    """A file opened to be written; not `at_once`: truncated only if it is a private copy."""
-    writer = folder.write(name, truncate=truncate and at_once)
+def _opened(folder: Folder, name: str, truncate: bool, is_sure: bool) -> Writer:
+    """A file opened to be written; if it is not sure to be the right one, only a copy is truncated."""
+    writer = folder.write(name, truncate=truncate and is_sure)
     try:
-        if truncate and not at_once and writer.is_private:
+        if truncate and not is_sure and writer.is_private:
             writer.truncate(0)
     except BaseException:
         writer.close()

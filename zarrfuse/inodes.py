@@ -119,8 +119,8 @@ class Directory:
         """
         self.unsure: set[str] = set()
         """Names that were changed since the folder was listed: the listing does not count for them."""
-        self.recent: set[str] = set()
-        """Names that were changed while somebody had the folder open to list it.
+        self.recent: dict[str, float] = {}
+        """Names that were changed while somebody had the folder open, and when.
 
         A listing that was under way may not know, so the kernel is to keep nothing of what it says.
         """
@@ -136,17 +136,17 @@ class Directory:
         self.opened.clear()
 
     def update(self, listing: dict[str, Entry], now: float) -> None:
-        """Take a new listing; names that were known keep their slots, if they are the same files."""
+        """Take a listing that was begun at `now`; the same files keep their slots."""
         in_order = len(self.slots) == len(self.entries)
         if not self.opened and in_order and listing.keys() == self.slots.keys():
             self.listing = listing
             known = list(zip(map(listing.__getitem__, self.slots), self.entries, strict=True))
             for entry, before in known:
                 if entry != before:
-                    self._put_listed(entry)
+                    self._put_listed(entry, now)
         else:
             self.listing = {}
-            self.extend(listing.values())
+            self.extend(listing.values(), now)
         self.listed(now)
 
     def listed(self, since: float) -> None:
@@ -157,8 +157,8 @@ class Directory:
             self.listed_at = -inf
         self.unsure.clear()
 
-    def extend(self, found: Iterable[Entry]) -> None:
-        """Add names from a listing that may not be complete."""
+    def extend(self, found: Iterable[Entry], since: float) -> None:
+        """Add names from a listing that may not be complete, and was begun at `since`."""
         hidden = _HIDDEN.match
         shown = [entry for entry in found if not hidden(entry.name)]
         if self.inode == ROOT_INODE:
@@ -167,16 +167,18 @@ class Directory:
         self.listing.update(zip(names, shown, strict=True))
         if not self.slots.keys().isdisjoint(names):  # some are known already
             for entry in shown:
-                self._put_listed(entry)
+                slot = self.slots.get(entry.name)
+                if slot is None or self.entries[slot] != entry:
+                    self._put_listed(entry, since)
             return
         first = len(self.entries)
         self.entries += shown
         self.slots.update(zip(names, range(first, first + len(names)), strict=True))
 
-    def _put_listed(self, entry: Entry) -> None:
-        """Keep an entry of a listing, which may not know what was changed meanwhile."""
-        slot = self.slots.get(entry.name) if entry.name in self.recent else None
-        if slot is None:
+    def _put_listed(self, entry: Entry, since: float) -> None:
+        """Keep an entry of a listing, which may not know what was changed since it was begun."""
+        slot = self.slots.get(entry.name)
+        if slot is None or self.recent.get(entry.name, -inf) < since:
             self.put(entry)
         else:
             self.listing[entry.name] = self.entries[slot]
@@ -204,12 +206,14 @@ class Directory:
             return True
         if entry.kind is not Kind.FILE or self.live:
             return False
+        handles, *seen = self.opened.get(slot, (0,))
         if not (entry.identity and known.identity):
+            if handles > 0 and seen == [-1, -1]:
+                return False
             return (entry.size, entry.mtime_ns) != (known.size, known.mtime_ns)
         if entry.identity != known.identity:
             return True
         # It was changed in place.
-        handles, *seen = self.opened.get(slot, (0,))
         return handles > 0 and seen not in ([entry.size, entry.mtime_ns], [-1, -1])
 
     def renew(self, slot: int) -> None:
@@ -251,7 +255,7 @@ class Directory:
         """Take note that what is under a name was made, or has another size or time."""
         self.changed_at = now
         if self.handles:
-            self.recent.add(name)
+            self.recent[name] = now
         if self.listed_at == -inf:
             return
         self.unsure.add(name)

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -136,3 +137,43 @@ def test_a_renamed_file_keeps_its_number_while_others_look_its_name_up(
             assert os.pread(reader, 3, 0) == b"NEW"
             os.close(writer)
             os.close(reader)
+
+
+_SLOW_RENAME = """
+import time
+from zarrfuse.views.raw import RawFolder
+def slow(self, *args, at_once=RawFolder.rename, **more):
+    done = at_once(self, *args, **more)
+    time.sleep(3)
+    return done
+RawFolder.rename = slow
+from zarrfuse.__main__ import main
+main()
+"""
+
+
+def test_nobody_waits_for_a_folder_that_is_renamed_elsewhere(source: Path, served: Server) -> None:
+    command = (sys.executable, "-c", _SLOW_RENAME)
+    mount = served(source, "--view", "raw", "--read-write", command=command).mountpoint
+    (mount / "d").mkdir()
+    with ThreadPoolExecutor(1) as another:
+        renaming = another.submit((mount / "a").rename, mount / "b")
+        wait_for((source / "b").exists)
+        with pytest.raises(FileNotFoundError):
+            (mount / "d/nothing").stat()
+        (mount / "d/new").write_bytes(b"text")
+        assert (mount / "d/new").read_bytes() == b"text"
+        assert not renaming.done()
+    assert (mount / "b/b/file").read_bytes() == b"text"
+
+
+def test_a_folder_replaces_none_in_which_a_chunk_is_written(source: Path, served: Server) -> None:
+    write_keys(source, {"one/c/1/0": b"stored"})
+    mount = served(source, "--view", "chunks", "--read-write").mountpoint
+    (mount / "one/c/0").mkdir()
+    with (mount / "one/c/0/0").open("wb") as writer:
+        writer.write(b"new")
+        with pytest.raises(OSError, match="Directory not empty"):
+            (mount / "one/c/1").rename(mount / "one/c/0")
+    assert (mount / "one/c/1/0").read_bytes() == b"stored"
+    assert (mount / "one/c/0/0").read_bytes() == b"new"

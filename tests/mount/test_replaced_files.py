@@ -298,3 +298,53 @@ def test_a_new_chunk_that_is_opened_again_when_it_is_closed_ends_once(
             chunk.stat()
             writer.write(b"written")
         assert chunk.stat().st_size == len(b"written")
+
+
+def test_a_file_that_a_link_leads_to_is_one_file(source: Path, served: Server) -> None:
+    (source / "file").write_bytes(b"")
+    (source / "link").symlink_to("file")
+    options = ("--view", "raw", "--read-write", "--cache-ttl", "0")
+    link = served(source, *options).mountpoint / "link"
+    writer = os.open(link, os.O_RDWR)
+    os.pwrite(writer, b"first", 0)
+    reader = os.open(link, os.O_RDONLY)
+    assert os.pread(reader, 100, 0) == b"first"
+    os.pwrite(writer, b"F", 0)
+    os.pwrite(writer, b", second", 5)
+    assert os.fstat(reader).st_size == 13
+    assert os.pread(reader, 100, 0) == b"First, second"
+    os.close(reader)
+    os.close(writer)
+
+
+def test_what_changes_is_seen_while_somebody_has_the_folder_open(
+    source: Path, served: Server
+) -> None:
+    options = ("--view", "raw", "--read-write", "--cache-ttl", "0.1")
+    folder = served(source, *options).mountpoint / "one"
+    opened = os.open(folder, os.O_RDONLY)
+    (folder / "file").write_bytes(b"through the mount")
+    assert (folder / "file").stat().st_size == 17
+    (source / "one/file").write_bytes(b"by others")
+
+    def listed() -> list[int]:
+        return [entry.stat().st_size for entry in os.scandir(folder) if entry.name == "file"]
+
+    wait_for(lambda: listed() == [9])
+    assert (folder / "file").stat().st_size == 9
+    os.close(opened)
+
+
+def test_who_writes_a_file_by_the_handle_of_one_it_replaced_is_told_of_it(
+    source: Path, served: Server
+) -> None:
+    mount = served(source, "--view", "raw", "--read-write").mountpoint
+    (mount / "name").write_bytes(b"old")
+    (mount / "draft").write_bytes(b"the new one")
+    reader = os.open(mount / "name", os.O_RDONLY)
+    (mount / "draft").rename(mount / "name")
+    writer = os.open(f"/proc/self/fd/{reader}", os.O_RDWR)
+    assert os.fstat(writer).st_size == len(os.pread(writer, 100, 0))
+    assert os.pread(reader, 100, 0) == b"old"
+    os.close(writer)
+    os.close(reader)

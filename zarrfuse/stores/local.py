@@ -277,5 +277,7 @@ class LocalStore(Store):
                 return Entry(name, kind, 0, status.st_mtime_ns, denied=True)
         elif is_folder:
             return link
-        kind = Kind.FOLDER if is_folder else Kind.FILE
-        return Entry(name, kind, 0 if is_folder else target.st_size, target.st_mtime_ns)
+        if is_folder:
+            return Entry(name, Kind.FOLDER, 0, target.st_mtime_ns)
+        identity = target.st_ino if self.identifies else 0
+        return Entry(name, Kind.FILE, target.st_size, target.st_mtime_ns, identity=identity)
