@@ -317,6 +317,7 @@ class ZarrOperations(pyfuse3.Operations):
             return
         directory.renew(slot)  # who maps the file shares the kernel's pages of this inode
         with suppress(OSError):  # it does not know the inode
+            # It may have been told of the other one. Attributes alone: that waits for no lock.
             pyfuse3.invalidate_inode(file.inode, attr_only=True)
 
     def _open_past_cache(self, inode: int, thread: int) -> OpenFile | None:
