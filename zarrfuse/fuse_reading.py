@@ -176,7 +176,7 @@ class ReadingOperations(ZarrOperations):
             if self.inodes.place(inode) == (directory, slot):
                 break
             reader.close()  # it was renamed meanwhile
-        if reader.size < 0:
+        if not 0 <= reader.size < 1 << 63:  # what no kernel takes
             reader.close()
             raise Corrupt(f"{entry.name} is said to have {reader.size} bytes")
         is_outdated = self._is_outdated(directory, slot, reader)
