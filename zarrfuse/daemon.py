@@ -242,6 +242,9 @@ async def _run(
     except BaseExceptionGroup as group:
         refusals = group.subgroup(MountError)
         if refusals is None:
+            _, others = group.split(ConnectionAbortedError)
+            if others is None and mounts.mount_at(config.mountpoint) != mounted:
+                return  # the last user of a detached mount is gone, in the middle of a request
             raise
         raise refusals.exceptions[0] from None
 
