@@ -309,7 +309,7 @@ class ZarrOperations(pyfuse3.Operations):
                     return self._replies.attributes(now, inode, live=directory.live or at != slot)
         return self._replies.attributes(self._as_now(inode, entry), inode, live=directory.live)
 
-    def _is_past_cache(self, file: OpenFile) -> None:
+    def _put_past_cache(self, file: OpenFile) -> None:
         """An open file has other bytes than its inode: nothing of the one is to serve for the other."""
         self._past_cache.setdefault(file.inode, []).append(file)
         directory, slot = self.inodes.place(file.inode)

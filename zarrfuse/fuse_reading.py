@@ -190,7 +190,7 @@ class ReadingOperations(ZarrOperations):
         if isinstance(reader, LiveReader) or (is_outdated and not directory.is_current(slot)):
             # Rendered now, or another file for the second time meanwhile: nothing of it is to be
             # kept, nor to be read from what the kernel has of this inode.
-            self._is_past_cache(file)
+            self._put_past_cache(file)
             info.direct_io = True
             info.keep_cache = False
             return info

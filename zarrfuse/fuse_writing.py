@@ -287,7 +287,7 @@ class WritingOperations(StoringOperations):
         handle = self._new_handle()
         self._files[handle] = file
         if direct:
-            self._is_past_cache(file)
+            self._put_past_cache(file)
         self.inodes.hold(file.inode)
         info = pyfuse3.FileInfo(fh=handle)
         info.keep_cache = False
