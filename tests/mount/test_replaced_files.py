@@ -309,6 +309,7 @@ def test_a_file_that_a_link_leads_to_is_one_file(source: Path, served: Server) -
     os.pwrite(writer, b"first", 0)
     reader = os.open(link, os.O_RDONLY)
     assert os.pread(reader, 100, 0) == b"first"
+    assert os.fstat(reader).st_ino == os.fstat(writer).st_ino
     os.pwrite(writer, b"F", 0)
     os.pwrite(writer, b", second", 5)
     assert os.fstat(reader).st_size == 13
