@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from fakes import ForwardingStore, MemoryReader, MemoryStore
@@ -42,6 +43,10 @@ class StepStore(ForwardingStore):
         """See `base.WritableStore`."""
         return self.inner.edit(key, **how)
 
+    def same_folders(self) -> AbstractContextManager[None]:
+        """See `base.WritableStore`."""
+        return self.inner.same_folders()
+
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name not in CHANGES:
             raise AttributeError(name)
@@ -69,7 +74,7 @@ class Steps:
             self._at_last()
 
 
-class KeysStore(MemoryStore):
+class KeysStore(MemoryStore, WritableStore):
     """Keys in memory, as an object store has them: written whole, and renamed by a copy and a delete.
 
     `between` is called between these two.

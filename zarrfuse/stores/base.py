@@ -10,7 +10,7 @@ event loop, and asks again in a thread: a hop to a thread costs more than most a
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import IntEnum
 from stat import S_IFDIR, S_IFLNK, S_IFREG
 from typing import Protocol
@@ -111,9 +111,8 @@ class File(Reader, Protocol):
 
     is_live: bool
 
-    @property
-    def identity(self) -> int:
-        """That of its entry; 0 once it is closed."""
+    def seen(self) -> tuple[int, int, int]:
+        """Its size (bytes), the time of its last change (ns) and its `Entry.identity`, of one moment."""
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
@@ -200,21 +199,21 @@ class WritableStore(Store, Protocol):
     def sync_folder(self, key: str) -> None:
         """Wait until the names in a folder will outlive the machine."""
 
+    def same_folders(self) -> AbstractContextManager[None]:
+        """A block in which this thread need not look up a folder each time it changes names there."""
+        return nullcontext()
+
 
 def is_live(reader: Reader) -> bool:
     """Whether a reader is that of a file which changes in place, rather than of one moment."""
     return getattr(reader, "is_live", False)
 
 
-def identity_of(reader: Reader) -> int:
-    """That of the entry of an open file (`Entry.identity`); 0 for what does not change in place."""
-    return getattr(reader, "identity", 0)
-
-
 def entry_of(name: str, reader: Reader) -> Entry:
     """The entry of an open file, as it is now."""
-    size, mtime_ns = reader.size, reader.mtime_ns
-    return Entry(name, Kind.FILE, size, mtime_ns, identity=identity_of(reader))
+    seen = getattr(reader, "seen", None)  # of files, which change in place
+    size, mtime_ns, identity = (reader.size, reader.mtime_ns, 0) if seen is None else seen()
+    return Entry(name, Kind.FILE, size, mtime_ns, identity=identity)
 
 
 @contextmanager

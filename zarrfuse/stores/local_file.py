@@ -31,10 +31,10 @@ class LocalFile:
         """When it was last changed, as of now."""
         return os.fstat(self._fd).st_mtime_ns
 
-    @property
-    def identity(self) -> int:
+    def seen(self) -> tuple[int, int, int]:
         """See `base.File`."""
-        return os.fstat(self._fd).st_ino if self._fd >= 0 else 0
+        status = os.fstat(self._fd)
+        return status.st_size, status.st_mtime_ns, status.st_ino
 
     def fileno(self) -> int:
         """The descriptor, for who copies from it; it stays this file's to close."""

@@ -24,6 +24,7 @@ import ctypes
 import errno
 import os
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from stat import S_IMODE, S_ISDIR, S_ISREG
@@ -70,6 +71,12 @@ if _renameat2 is not None:  # not in every C library
     ]
 
 
+class _Here(threading.local):
+    """What a thread keeps: the descriptors of folders, by key and flags, in `same_folders`."""
+
+    folders: dict[tuple[str, int], int] | None = None
+
+
 class WritableLocalStore(LocalStore, WritableStore):
     """The files below one folder, to be read and written. Implements `base.WritableStore`.
 
@@ -83,6 +90,7 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
         super().__init__(root, follow_symlinks=follow_symlinks)
+        self._here = _Here()
         if os.fstatvfs(self._root_fd).f_flag & os.ST_RDONLY:
             self.close()
             raise SourceError(f"{root} lies on a file system that is mounted read-only")
@@ -220,14 +228,12 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     def sync_folder(self, key: str) -> None:
         """See `base.WritableStore`. Nothing happens on file systems that cannot do that."""
-        fd = self._open(key, _LIST)
-        try:
-            os.fsync(fd)
-        except OSError as error:
-            if error.errno not in _CANNOT_SYNC_FOLDERS:
-                raise
-        finally:
-            os.close(fd)
+        with self._folder(key, _LIST) as fd:
+            try:
+                os.fsync(fd)
+            except OSError as error:
+                if error.errno not in _CANNOT_SYNC_FOLDERS:
+                    raise
 
     # -- both --------------------------------------------------------------------------------
 
@@ -243,6 +249,41 @@ class WritableLocalStore(LocalStore, WritableStore):
     # -- how -----------------------------------------------------------------------------------
 
     @contextmanager
+    def same_folders(self) -> Iterator[None]:
+        """See `base.WritableStore`."""
+        if self._here.folders is not None:
+            yield
+            return
+        kept = self._here.folders = {}
+        try:
+            yield
+        finally:
+            self._here.folders = None
+            for fd in kept.values():
+                os.close(fd)
+
+    @contextmanager
+    def _folder(self, key: str, flags: int) -> Iterator[int]:
+        """A folder as a descriptor, which is kept open in a block of `same_folders`."""
+        kept = self._here.folders
+        if kept is None:
+            fd = self._open(key, flags)
+            try:
+                yield fd
+            finally:
+                os.close(fd)
+            return
+        fd = kept.get((key, flags), -1)
+        if fd < 0:
+            fd = kept[key, flags] = self._open(key, flags)
+        try:
+            yield fd
+        except (NotFound, FileNotFoundError):  # it may be another one by now
+            if kept.pop((key, flags), -1) == fd:
+                os.close(fd)
+            raise
+
+    @contextmanager
     def _at(self, key: str) -> Iterator[tuple[int, str]]:
         """The folder of a key, as a descriptor, and the name in it. Raises as `base.Store.scan`."""
         above, _, name = key.rpartition("/")
@@ -250,11 +291,8 @@ class WritableLocalStore(LocalStore, WritableStore):
             raise Denied(f"{key or 'the root'} is no name that can be changed")
         if "\0" in name:
             raise NotFound(f"no key {key!r}")
-        fd = self._open(above, _FOLDER)
-        try:
+        with self._folder(above, _FOLDER) as fd:
             yield fd, name
-        finally:
-            os.close(fd)
 
     @contextmanager
     def _temporary(self, folder: int) -> Iterator[tuple[int, str, int]]:
@@ -408,7 +446,8 @@ def _mode_of(folder: int, name: str) -> int | None:
 
 def _hand_mode_on(folder: int, name: str, new_folder: int, new_name: str) -> None:
     """Give a file of our own the mode of the one that it is about to replace."""
-    old, mode = _mode_of(new_folder, new_name), _mode_of(folder, name)
+    old = _mode_of(new_folder, new_name)
+    mode = None if old is None else _mode_of(folder, name)
     if old is None or mode is None or not (S_ISREG(old) and S_ISREG(mode)):
         return
     if S_IMODE(old) != S_IMODE(mode):

@@ -196,10 +196,9 @@ class _OpenFile(Writer):
     def mtime_ns(self) -> int:
         return self._file.mtime_ns
 
-    @property
-    def identity(self) -> int:
+    def seen(self) -> tuple[int, int, int]:
         """See `stores.base.File`."""
-        return self._file.identity
+        return self.size, self.mtime_ns, self._file.identity
 
     @property
     def changed(self) -> bool:

@@ -24,7 +24,7 @@ class StoredWhole(Commits):
 class OrdinaryWriter:
     """A stored file that is written in place. Implements `views.base.Writer`; there is nothing to store."""
 
-    __slots__ = ("_file", "close", "readinto", "set_mtime", "truncate", "write")
+    __slots__ = ("_file", "close", "readinto", "seen", "set_mtime", "truncate", "write")
 
     is_private = False
     is_live = True
@@ -32,6 +32,7 @@ class OrdinaryWriter:
 
     def __init__(self, file: File) -> None:
         self._file = file
+        self.seen = file.seen
         self.readinto = file.readinto
         self.write = file.write
         self.truncate = file.truncate
@@ -47,11 +48,6 @@ class OrdinaryWriter:
     def mtime_ns(self) -> int:
         """When it was last changed, as of now."""
         return self._file.mtime_ns
-
-    @property
-    def identity(self) -> int:
-        """See `stores.base.File`."""
-        return self._file.identity
 
     def store(self, *, sync: bool = False) -> bool:
         """See `views.base.Writer`: everything is stored."""

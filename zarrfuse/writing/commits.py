@@ -13,8 +13,8 @@ What happens when a call of the store fails is told in `several`.
 
 import logging
 import os
-from collections.abc import Container, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from zarrfuse.errors import Corrupt, Exists, NotFound, ZarrfuseError, text_of
@@ -128,6 +128,12 @@ class Commits:
             with suppress(NotFound):  # deleted since
                 self._stored.sync_folder(folder_of(spool.key))
 
+    @contextmanager
+    def _one(self) -> Iterator[None]:
+        """One that stores or deletes; it does not look up the same folders again and again."""
+        with self._under_way.one(), self._stored.same_folders():
+            yield
+
     # -- storing
 
     def store_spool(
@@ -146,7 +152,7 @@ class Commits:
         any is there. `sync`: outlives the machine; several always do. With one target a spool file in
         the workspace becomes the stored file (`Spool.is_given`). Raises what the store raises.
         """
-        with self._under_way.one():
+        with self._one():
             if len(targets) == 1:
                 self._finish_left_over(key)
                 self._store_one(targets[0], spool, mtime_ns, sync=sync, new=new)
@@ -167,7 +173,7 @@ class Commits:
         The file is gone then, in the same moment, unless `keep`. Raises as `store_spool`, and
         `NotFound`.
         """
-        with self._under_way.one():
+        with self._one():
             self._finish_left_over(key)
             self._store_file(key, targets, source_key, keep=keep, new=new)
 
@@ -315,7 +321,7 @@ class Commits:
 
         Raises `NotFound` if all are, and what the store raises.
         """
-        with self._under_way.one():
+        with self._one():
             self._delete(key, stored)
 
     def _delete(self, key: str, stored: Sequence[str]) -> None:
