@@ -17,14 +17,14 @@ from pyfuse3 import FUSEError
 
 from zarrfuse.errors import Busy, NotEmpty, NotFound, NotSupported, Stale, TimedOut
 from zarrfuse.fuse import answered
+from zarrfuse.fuse_attributes import AttributeOperations
 from zarrfuse.fuse_storing import SLOWEST_STORE
-from zarrfuse.fuse_writing import WritingOperations
 from zarrfuse.inodes import Directory
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.control import bare
 
 
-class ReadWriteOperations(WritingOperations):
+class ReadWriteOperations(AttributeOperations):
     """Serves a tree read-write."""
 
     @answered

@@ -230,6 +230,58 @@ def test_following_symlinks_writes_where_they_lead(root, tmp_path):
     assert (tmp_path / "outside/secret").read_bytes() == b"edited"
 
 
+# --- folders that are looked up once
+
+
+def test_folder_that_is_made_anew_meanwhile_is_found_again(store, root):
+    with store.same_folders():
+        write(store, "data/b", b"before", create=True)
+        shutil.rmtree(root / "data")
+        (root / "data").mkdir()
+        with pytest.raises(NotFound):
+            store.rename("data/b", "data/c")
+        write(store, "data/b", b"after", create=True)
+        store.sync_folder("data")
+    assert (root / "data/b").read_bytes() == b"after"
+
+
+def test_folders_are_looked_up_once_in_a_block_of_one_thread(store, root, monkeypatch):
+    looked_up: list[str] = []
+    open_ = store._open
+    monkeypatch.setattr(
+        store, "_open", lambda key, *flags: (looked_up.append(key), open_(key, *flags))[1]
+    )
+    before = os.listdir("/proc/self/fd")
+    with store.same_folders():
+        for name in ("a", "b", "c"):
+            store.rename(f"data/{name}", f"data/{chr(ord(name) + 1)}")
+            with store.same_folders():  # as part of something larger
+                store.sync_folder("data")
+        other = threading.Thread(target=store.rename, args=("data/d", "data/e"))
+        other.start()
+        other.join()
+    assert looked_up == [
+        "data",
+        "data",
+        "data",
+        "data",
+    ]  # to change, to sync; the other thread, twice
+    assert os.listdir("/proc/self/fd") == before
+    assert (root / "data/e").read_bytes() == b"inside"
+
+
+def test_no_more_folders_are_kept_open_than_a_process_can_spare(store, root):
+    for number in range(100):
+        (root / f"data/{number}").mkdir()
+    before = len(os.listdir("/proc/self/fd"))
+    with store.same_folders():
+        for number in range(100):
+            store.make_folder(f"data/{number}/made")
+            store.remove_folder(f"data/{number}/made")
+        assert len(os.listdir("/proc/self/fd")) < before + 50
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 # --- modes and users
 
 

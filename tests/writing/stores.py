@@ -41,7 +41,12 @@ class StepStore(ForwardingStore):
 
     def edit(self, key: str, **how: bool) -> File:
         """See `base.WritableStore`."""
-        return self.inner.edit(key, **how)
+        if not how.get("create"):
+            return self.inner.edit(key, **how)
+        self.step("edit", key)
+        file = self.inner.edit(key, **how)
+        self.after("edit", key)
+        return file
 
     def same_folders(self) -> AbstractContextManager[None]:
         """See `base.WritableStore`."""

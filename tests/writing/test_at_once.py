@@ -82,7 +82,7 @@ def test_bytes_are_written_before_the_lock_is_taken(tmp_path: Path) -> None:
     taken: list[bool] = []
 
     def step(call: str, key: str) -> None:
-        if call == "put":
+        if call in ("put", "edit"):
             try:
                 with commits.locks.exclusive("c", wait=False):
                     taken.append(False)

@@ -53,6 +53,7 @@ _ANY = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO that took a file's place must not h
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _RACES_TOLERATED = 100
 _COPIED_AT_ONCE = 1 << 20
+_MOST_KEPT = 32
 _RENAME_NOREPLACE = 1
 # Errors of copy_file_range(2) that say that it cannot, not that the disk could not.
 _CANNOT_COPY = frozenset(
@@ -71,10 +72,22 @@ if _renameat2 is not None:  # not in every C library
     ]
 
 
-class _Here(threading.local):
-    """What a thread keeps: the descriptors of folders, by key and flags, in `same_folders`."""
+class _Kept:
+    """Folders that a thread keeps open for a while.
 
-    folders: dict[tuple[str, int], int] | None = None
+    `folders` are those that are looked up no more, by key and flags; all that are `open` are closed
+    together, as a call may be using one that another call has found to be gone.
+    """
+
+    def __init__(self) -> None:
+        self.folders: dict[tuple[str, int], int] = {}
+        self.open: list[int] = []
+
+
+class _Thread(threading.local):
+    """What each thread has of its own."""
+
+    kept: _Kept | None = None
 
 
 class WritableLocalStore(LocalStore, WritableStore):
@@ -90,7 +103,7 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
         super().__init__(root, follow_symlinks=follow_symlinks)
-        self._here = _Here()
+        self._thread = _Thread()
         if os.fstatvfs(self._root_fd).f_flag & os.ST_RDONLY:
             self.close()
             raise SourceError(f"{root} lies on a file system that is mounted read-only")
@@ -110,21 +123,19 @@ class WritableLocalStore(LocalStore, WritableStore):
         if not key:
             raise IsAFolder("the root is a folder")
         flags = (os.O_RDWR if write else os.O_RDONLY) | _ANY
+        if not create:
+            return self._file(self._open(key, flags, wait=wait), key)
+        if not wait:
+            raise BlockingIOError(errno.EAGAIN, "making a file takes its time")
         for _ in range(_RACES_TOLERATED):  # made and deleted by others in between
-            if not (create and exclusive):
-                try:
-                    return self._file(self._open(key, flags, wait=wait), key)
-                except NotFound:
-                    if not create:
-                        raise
-            if not wait:
-                raise BlockingIOError(errno.EAGAIN, "making a file takes its time")
             with self._at(key) as (folder, name), _ours(key):
                 try:
                     return LocalFile(os.open(name, flags | _NEW, 0o666, dir_fd=folder), key)
                 except FileExistsError:
                     if exclusive:
                         raise
+            with suppress(NotFound):
+                return self._file(self._open(key, flags), key)
         raise Exists(f"{key} is there and is no file: a symlink to nothing, a FIFO, a device")
 
     def put(
@@ -251,36 +262,37 @@ class WritableLocalStore(LocalStore, WritableStore):
     @contextmanager
     def same_folders(self) -> Iterator[None]:
         """See `base.WritableStore`."""
-        if self._here.folders is not None:
+        if self._thread.kept is not None:
             yield
             return
-        kept = self._here.folders = {}
+        kept = self._thread.kept = _Kept()
         try:
             yield
         finally:
-            self._here.folders = None
-            for fd in kept.values():
+            self._thread.kept = None
+            for fd in kept.open:
                 os.close(fd)
 
     @contextmanager
     def _folder(self, key: str, flags: int) -> Iterator[int]:
-        """A folder as a descriptor, which is kept open in a block of `same_folders`."""
-        kept = self._here.folders
-        if kept is None:
-            fd = self._open(key, flags)
-            try:
-                yield fd
-            finally:
-                os.close(fd)
-            return
-        fd = kept.get((key, flags), -1)
+        """A folder, as a descriptor; in a block of `same_folders` it stays open."""
+        kept = self._thread.kept
+        fd = -1 if kept is None else kept.folders.get((key, flags), -1)
         if fd < 0:
-            fd = kept[key, flags] = self._open(key, flags)
+            fd = self._open(key, flags)
+            if kept is None or len(kept.open) == _MOST_KEPT:
+                try:
+                    yield fd
+                finally:
+                    os.close(fd)
+                return
+            kept.open.append(fd)
+            kept.folders[key, flags] = fd
+        assert kept is not None
         try:
             yield fd
-        except (NotFound, FileNotFoundError):  # it may be another one by now
-            if kept.pop((key, flags), -1) == fd:
-                os.close(fd)
+        except (NotFound, FileNotFoundError):  # it may have been deleted, and made anew
+            kept.folders.pop((key, flags), None)
             raise
 
     @contextmanager

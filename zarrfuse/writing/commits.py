@@ -302,13 +302,13 @@ class Commits:
             if folder and not self._is_there(folder):
                 make_folders(store, folder)
         parts: list[Part] = []
+        temporaries = self._workspace.temporaries(len(targets))
         try:
-            for target in targets:
-                temporary = self._workspace.temporary()
+            for target, temporary in zip(targets, temporaries, strict=True):
                 parts.append(Part(target.key, temporary))
                 store.put(temporary, fd, target.start, target.stop, sync=True, mtime_ns=mtime_ns)
             if store.in_place:
-                store.sync_folder(self._workspace.folder())
+                store.sync_folder(folder_of(temporaries[0]))
         except BaseException:
             discard(store, parts)
             raise

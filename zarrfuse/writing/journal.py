@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha1
 from typing import Any, NamedTuple
 
@@ -81,15 +82,32 @@ def put(
             f"{journal.key} has too many parts to be stored at once: its journal would have "
             f"{len(text)} bytes, more than {_LARGEST}"
         )
+    target = key_of(journal.key)
+    if temporary is not None:
+        _write(store, temporary, text)
+        store.rename(temporary, target, replace=not new)
+        return
     fd = os.memfd_create("zarrfuse-journal", os.MFD_CLOEXEC)
     try:
         os.write(fd, text)
-        target = key_of(journal.key)
-        store.put(temporary or target, fd, 0, len(text), sync=True, new=new)
-        if temporary is not None:
-            store.rename(temporary, target, replace=not new)
+        store.put(target, fd, 0, len(text), sync=True, new=new)
     finally:
         os.close(fd)
+
+
+def _write(store: WritableStore, key: str, text: bytes) -> None:
+    """Write a new file in place, or none."""
+    file = store.edit(key, create=True, exclusive=True)
+    try:
+        try:
+            file.write(text, 0)
+            file.sync()
+        finally:
+            file.close()
+    except BaseException:
+        with suppress(ZarrfuseError, OSError):  # else it goes with the workspace
+            store.remove(key)
+        raise
 
 
 def load(store: Store, name: str) -> Journal:

@@ -31,8 +31,13 @@ class KeysWorkspace:
 
     def temporary(self) -> str:
         """See `Workspace`. Of a child process too, which has its parent's count."""
+        return self.temporaries(1)[0]
+
+    def temporaries(self, count: int) -> list[str]:
+        """See `Workspace`."""
         self.is_used = True
-        return f"{OWN_NAME}/{self._name}/{os.getpid():x}-{next(self._count)}"
+        own = f"{OWN_NAME}/{self._name}/{os.getpid():x}"
+        return [f"{own}-{next(self._count)}" for _ in range(count)]
 
     def open_spool(self) -> tuple[int, str] | None:
         """See `Workspace`."""

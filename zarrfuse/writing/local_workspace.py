@@ -77,8 +77,12 @@ class LocalWorkspace:
 
     def temporary(self) -> str:
         """See `Workspace`."""
+        return self.temporaries(1)[0]
+
+    def temporaries(self, count: int) -> list[str]:
+        """See `Workspace`."""
         ours = self._there()
-        return f"{OWN_NAME}/{ours.name}/{next(ours.count)}"
+        return [f"{OWN_NAME}/{ours.name}/{next(ours.count)}" for _ in range(count)]
 
     def open_spool(self) -> tuple[int, str] | None:
         """See `Workspace`."""

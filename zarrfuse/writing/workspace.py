@@ -57,6 +57,9 @@ class Workspace(Protocol):
     def temporary(self) -> str:
         """A key in it that was never used."""
 
+    def temporaries(self, count: int) -> list[str]:
+        """So many of them."""
+
     def open_spool(self) -> tuple[int, str] | None:
         """A new, empty file in it, as a descriptor and its key; None if it can hold none."""
 
