@@ -227,14 +227,19 @@ class ZarrOperations(pyfuse3.Operations):
             return self._replies.nothing
         if self._is_control(directory, text):
             return self._replies.attributes(self.inodes.entry(CONTROL_INODE), CONTROL_INODE)
+        again = self._told_stale.get(thread)
+        if again is not None and (again.directory, again.name) != (directory, text):
+            again = None
         try:
             entry = await self._entry(directory, text)
         except NotFound:
             directory.drop(text)
-            self._told_stale.pop(thread, None)
+            if again is None or again.is_missed:
+                self._told_stale.pop(thread, None)
+            else:
+                again.is_missed = True
             return self._replies.nothing
-        again = self._told_stale.get(thread)
-        if again is None or (again.directory, again.name) != (directory, text):
+        if again is None:
             return self._told(directory, entry)
         told = self._told(directory, entry, live=True)
         again.inode = told.st_ino

@@ -104,11 +104,16 @@ class OpenFile:
 
 @dataclass(slots=True)
 class ToldStale:
-    """A name that a thread was told to look up again; `inode`: what it opened, then what it was told."""
+    """A name that a thread was told to look up again.
+
+    `inode`: what it opened, then what it was told. `is_missed`: it was told that there is none, and
+    asks once more, whether there is one by now.
+    """
 
     inode: int
     directory: Directory
     name: str
+    is_missed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
