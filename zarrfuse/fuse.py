@@ -31,7 +31,7 @@ from zarrfuse.errors import (
     is_expected,
     text_of,
 )
-from zarrfuse.handles import OpenDirectory, OpenFile, ToldStale
+from zarrfuse.handles import OpenDirectory, OpenFile
 from zarrfuse.inodes import CONTROL_INODE, ROOT_INODE, Directory, InodeTable, is_hidden
 from zarrfuse.replies import Replies
 from zarrfuse.stores.base import Entry, Kind, entry_of
@@ -110,12 +110,10 @@ class ZarrOperations(pyfuse3.Operations):
         self._cache = cache
         self._xattrs = xattrs
         self._files: dict[int, OpenFile] = {}
-        self._told_stale: dict[int, ToldStale] = {}
-        """By thread: the name that it was told to look up again."""
         self._moving: dict[Directory, trio.Event] = {}
         """Folders that are being renamed, and the end of that."""
         self._past_cache: dict[int, list[OpenFile]] = {}
-        """By inode: the files that were opened there and have other bytes than the inode."""
+        """By inode: the files that were opened there, but have other bytes than it."""
         self._directories: dict[int, OpenDirectory] = {}
         self._replies = Replies(ttl_s, self.failed, self._as_now, writable=self.writable)
         self._started = time.monotonic()
@@ -218,32 +216,20 @@ class ZarrOperations(pyfuse3.Operations):
         self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
         """A name in a folder. A name that is not there is an answer to keep as well."""
-        return await self._named(parent_inode, name, ctx.pid)
+        return await self._named(parent_inode, os.fsdecode(name))
 
-    async def _named(self, parent_inode: int, name: bytes, thread: int) -> pyfuse3.EntryAttributes:
-        text = os.fsdecode(name)
+    async def _named(self, parent_inode: int, name: str) -> pyfuse3.EntryAttributes:
         directory = self.inodes.directory(parent_inode)
-        if is_hidden(text):
+        if is_hidden(name):
             return self._replies.nothing
-        if self._is_control(directory, text):
+        if self._is_control(directory, name):
             return self._replies.attributes(self.inodes.entry(CONTROL_INODE), CONTROL_INODE)
-        again = self._told_stale.get(thread)
-        if again is not None and (again.directory, again.name) != (directory, text):
-            again = None
         try:
-            entry = await self._entry(directory, text)
+            entry = await self._entry(directory, name)
         except NotFound:
-            directory.drop(text)
-            if again is None or again.is_missed:
-                self._told_stale.pop(thread, None)
-            else:
-                again.is_missed = True
+            directory.drop(name)
             return self._replies.nothing
-        if again is None:
-            return self._told(directory, entry)
-        told = self._told(directory, entry, live=True)
-        again.inode = told.st_ino
-        return told
+        return self._told(directory, entry)
 
     def _as_now(self, inode: int, entry: Entry) -> Entry:
         """An entry as it is at the moment of the reply."""
@@ -252,13 +238,11 @@ class ZarrOperations(pyfuse3.Operations):
     def _is_control(self, directory: Directory, name: str) -> bool:
         return name == CONTROL_NAME and directory is self.inodes.root
 
-    def _told(
-        self, directory: Directory, entry: Entry, *, live: bool = False
-    ) -> pyfuse3.EntryAttributes:
-        """The kernel is told of an entry, under its number; `live`: it is to keep nothing of it."""
+    def _told(self, directory: Directory, entry: Entry) -> pyfuse3.EntryAttributes:
+        """The kernel is told of an entry, under its number."""
         inode = directory.inode_of(directory.put(entry))
         entry = self._as_now(inode, entry)
-        live = live or directory.live or entry.name in directory.writers
+        live = directory.live or entry.name in directory.writers
         filled = self._replies.attributes(entry, inode, live=live)
         self.inodes.looked_up_one(inode)  # only now: what cannot be told of is not looked up
         return filled
@@ -316,14 +300,14 @@ class ZarrOperations(pyfuse3.Operations):
 
     def _put_past_cache(self, file: OpenFile) -> None:
         """An open file has other bytes than its inode: nothing of the one is to serve for the other."""
-        self._past_cache.setdefault(file.inode, []).append(file)
-        directory, slot = self.inodes.place(file.inode)
+        self._past_cache.setdefault(file.shown_inode, []).append(file)
+        directory, slot = self.inodes.place(file.shown_inode)
         if directory.live:
             return
         directory.renew(slot)  # who maps the file shares the kernel's pages of this inode
         with suppress(OSError):  # it does not know the inode
             # It may have been told of the other one. Attributes alone: that waits for no lock.
-            pyfuse3.invalidate_inode(file.inode, attr_only=True)
+            pyfuse3.invalidate_inode(file.shown_inode, attr_only=True)
 
     def _open_past_cache(self, inode: int, thread: int) -> OpenFile | None:
         """The file which a thread means that has opened an inode past its cache.

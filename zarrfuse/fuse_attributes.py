@@ -59,8 +59,9 @@ class AttributeOperations(WritingOperations):
             try:
                 await self._change(inode, size, mtime_ns, is_second=is_second)
             except Stale:
-                if not is_second:
-                    self._tell_stale(inode, ctx.pid)
+                if ctx.pid and not is_second:
+                    await self._no_second_try(ctx.pid)
+                    self._to_try_again(ctx.pid, inode, None)
                 raise
         return await self._attributes_of(inode, ctx.pid)
 
@@ -79,7 +80,7 @@ class AttributeOperations(WritingOperations):
     ) -> None:
         """Set the size or time of what nobody has open to write."""
         place, slot = self.inodes.place(inode)
-        directory, name = self._named_now(place, slot)
+        directory, name = self._named_at(inode)
         is_root = inode == ROOT_INODE
         if place.number == 0 and not is_root:
             raise ReadOnly("control files are made by the mount")

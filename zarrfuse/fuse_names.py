@@ -165,7 +165,7 @@ class ReadWriteOperations(AttributeOperations):
     ) -> pyfuse3.EntryAttributes:
         """A second name for a file: how writers make sure that they are the first."""
         place, slot = self.inodes.place(inode)
-        source, name = self._named_now(place, slot)
+        source, name = self._named_at(inode)
         target, text = self._place_for(new_parent_inode, new_name)
         if not (place.is_current(slot) or slot in place.became):
             raise Stale(f"{name} is another file now")

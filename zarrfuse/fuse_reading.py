@@ -1,241 +1,317 @@
-"""Handlers of what is open to be read: folders that are listed, and files.
+"""Handlers of files: opened, read, released. And of look-ups, for these may be part of an opening.
 
-Owns handles, listings under way, and what the kernel may keep of a file's bytes. Knows nothing of
-Zarr. Used by `daemon`, and by `fuse_storing` for mounts that are written.
+Who opens a file that is no longer what the kernel was told of is answered ESTALE: the kernel then looks
+the name up again by itself, in the same thread, and opens once more, but only once. So what there is was
+opened already when that is said, and has an inode: the next look-up of the name by this thread tells of
+it, and the next open takes it, whatever has become of the name meanwhile. Where there is no such name any
+more, there is nothing to take; should there be one again when it is looked up, it is opened then.
+
+Nobody opens an inode for which the kernel has other bytes: it has one size for all who do. But what
+opens a name that is not looked up (`/dev/stdin`) is given what there is past the kernel's cache.
+
+Owns what the kernel may keep of a file's bytes. Knows nothing of Zarr. Used by `daemon`, and by
+`fuse_storing` for mounts that are written.
 """
 
 import functools
 import os
-import time
+from collections.abc import Callable
 
 import pyfuse3
+import trio
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, ReadOnly, Stale
 from zarrfuse.files.segments import Rendered
-from zarrfuse.fuse import ZarrOperations, answered
-from zarrfuse.handles import OpenDirectory, OpenFile, ToldStale
+from zarrfuse.fuse import answered
+from zarrfuse.fuse_listing import ListingOperations
+from zarrfuse.handles import OpenFile, SecondTry
 from zarrfuse.inodes import Directory
-from zarrfuse.replies import OWN_OFFSETS
-from zarrfuse.stores.base import Reader, entry_of, is_live
-from zarrfuse.threads import Scan
+from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
 from zarrfuse.views.control import LiveReader
 
 LARGEST_READ = 1 << 20  # no kernel asks for more at once
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
-_MOST_TOLD = 1000
+_SECOND_TRY_S = 10.0
+"""How long a file that was opened waits for the thread that is to open it once more."""
+
+Named = Callable[[], tuple[Directory, str]]
+"""Tells a folder and a name, which may be others after a while."""
 
 
-class ReadingOperations(ZarrOperations):
+class ReadingOperations(ListingOperations):
     """Serves a tree read-only."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # those of the base class
-        self._next_handle = 1
+        super().__init__(*args, **kwargs)
+        self._second_tries: dict[int, SecondTry] = {}
+        """By thread."""
         self._buffer = memoryview(bytearray(LARGEST_READ))
 
-    # -- folders -----------------------------------------------------------------------------
+    # -- look-ups ------------------------------------------------------------------------------
 
     @answered
-    async def opendir(self, inode: int, ctx: pyfuse3.RequestContext) -> int:
-        """Open a folder. Whether it can be listed is known when this is answered."""
-        if self.inodes.entry(inode).denied:
-            raise Denied("this folder lies outside the store")
-        directory = self.inodes.directory(inode)
-        directory.handles += 1
-        try:
-            await self._begin_listing(directory)
-        except BaseException:
-            self._release_directory(directory)
-            raise
-        handle = self._new_handle()
-        self._directories[handle] = OpenDirectory(directory)
-        return handle
+    async def lookup(
+        self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        """A name in a folder. A name that is not there is an answer to keep as well."""
+        text = os.fsdecode(name)
+        again = self._second_tries.get(ctx.pid)
+        if again is None or text not in again.names:
+            return await self._named(parent_inode, text)
+        return await self._named_again(ctx.pid, again, parent_inode, text)
 
-    async def _begin_listing(self, directory: Directory) -> None:
-        """Make sure of a listing no older than names may be kept, or of one that is under way."""
-        while directory.scan is not None:  # somebody else lists it for the first time
-            await self._continue_listing(directory, directory.scan)
-        if self._fresh(directory) and not directory.unsure:
-            return
-        started = time.monotonic()
-        if directory.entries or self._nursery is None:
-            directory.update(await self._workers.run(directory.folder.list), started)
-            return
-        directory.scan = self._workers.scan(directory.folder, self._nursery)
-        await self._continue_listing(directory, directory.scan)
-
-    async def _continue_listing(self, directory: Directory, scan: Scan) -> None:
-        """Wait for more names of a listing that is under way, and take them."""
+    async def _named_again(
+        self, thread: int, again: SecondTry, parent_inode: int, name: str
+    ) -> pyfuse3.EntryAttributes:
+        directory = self.inodes.directory(parent_inode)
+        if again.file is not None and again.named == (directory, name):
+            return self._told_of(again.file)
         try:
-            directory.extend(await self._workers.more_of(scan), scan.started_at)
+            entry = await self._entry(directory, name)
+            if again.flags is None or entry.kind is not Kind.FILE or entry.denied or directory.live:
+                return self._told(directory, entry)
+            named, file = await self._opened_anew(lambda: (directory, name), again.flags)
+        except NotFound:
+            directory.drop(name)
+            if again.is_missed:
+                await self._no_second_try(thread)
+            again.is_missed = True
+            return self._replies.nothing
+        await self._no_second_try(thread)
+        self._to_try_again(thread, again.asked, again.flags, named, file)
+        return self._told_of(file)
+
+    def _told_of(self, file: OpenFile) -> pyfuse3.EntryAttributes:
+        """The kernel is told of an open file, and is to keep nothing of it."""
+        directory, slot = self.inodes.place(file.inode)
+        now = entry_of(directory.entries[slot].name, file.reader)
+        filled = self._replies.attributes(now, file.inode, live=True)
+        self.inodes.looked_up_one(file.inode)
+        return filled
+
+    # -- second tries --------------------------------------------------------------------------
+
+    def _to_try_again(
+        self,
+        thread: int,
+        asked: int,
+        flags: int | None,
+        named: tuple[Directory, str] | None = None,
+        file: OpenFile | None = None,
+    ) -> None:
+        """A thread is about to be answered ESTALE; `file`: what was opened for it, under `named`."""
+        place, slot = self.inodes.place(asked)
+        names = {place.entries[slot].name, (named or self._named_at(asked))[1]}
+        again = self._second_tries[thread] = SecondTry(asked, frozenset(names), flags, file, named)
+        if file is not None:
+            file.thread = thread
+            file.handles += 1
+            self.inodes.hold(file.inode)
+        assert self._nursery is not None
+        self._nursery.start_soon(self._give_up, thread, again)
+
+    async def _give_up(self, thread: int, again: SecondTry) -> None:
+        """A thread may be killed before it tries again."""
+        await trio.sleep(_SECOND_TRY_S)
+        if self._second_tries.get(thread) is again:
+            await self._no_second_try(thread)
+
+    async def _no_second_try(self, thread: int) -> None:
+        again = self._second_tries.pop(thread, None)
+        if again is None or again.file is None:
+            return
+        file = again.file
+        if file.handles == 1:  # nobody has opened it, so it is not to be stored
+            file.is_refused = True
+        try:
+            await self._one_less(file)
         finally:
-            if directory.scan is scan and (scan.complete or scan.failure):
-                directory.scan = None
-                if scan.complete:
-                    directory.listed(scan.started_at)
+            self.inodes.let_go(file.inode)
 
-    def _end_listing(self, directory: Directory) -> None:
-        if directory.scan is not None:
-            directory.scan.wanted = False
-            directory.scan = None
+    def _is_second(self, inode: int, thread: int) -> bool:
+        """Whether a thread asks again, as it was told to, for that of which nothing was opened for it."""
+        again = self._second_tries.get(thread)
+        if again is None or again.file is not None:
+            return False
+        del self._second_tries[thread]
+        return inode == again.asked or self._named_at(inode)[1] in again.names
 
-    def _release_directory(self, directory: Directory) -> None:
-        directory.handles -= 1
-        if not directory.handles:
-            directory.recent.clear()
-            self._end_listing(directory)
-        self.inodes.release(directory)
-
-    @answered
-    async def readdir(self, fh: int, start_id: int, token: pyfuse3.ReaddirToken) -> None:
-        """Entries with their attributes; an offset is the slot of a name, so it stays true."""
-        handle = self._directories[fh]
-        directory = handle.directory
-        if start_id == 0 and handle.begun:  # the program starts over
-            await self._begin_listing(directory)
-        if start_id == 0 or not handle.begun:
-            handle.begin()
-        first = max(start_id - OWN_OFFSETS, 0)
-        while handle.scan is not None and first >= len(directory.entries):
-            if handle.scan.complete:
-                break
-            await self._continue_listing(directory, handle.scan)
-        if self._replies.own_names(token, directory, start_id):
-            told, guests = self._replies.names(token, directory, handle.slots_from(first))
-            self.inodes.looked_up(directory, told)
-            for inode in guests:
-                self.inodes.looked_up_one(inode)
-
-    @answered
-    async def releasedir(self, fh: int) -> None:
-        """A folder is closed."""
-        handle = self._directories.pop(fh)
-        self._release_directory(handle.directory)
-
-    # -- files -------------------------------------------------------------------------------
+    # -- opening -------------------------------------------------------------------------------
 
     @answered
     async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
         """Open a file. What the kernel has cached of it stays, unless size or time changed."""
-        is_second = self._is_second(inode, ctx.pid)
+        thread = ctx.pid
+        again = self._second_tries.get(thread)
+        if again is not None and again.file is not None:
+            if inode in (again.file.inode, again.asked):
+                del self._second_tries[thread]
+                return await self._open_again(again.file, inode, flags)
+            await self._no_second_try(thread)
+        is_second = again is not None and self._is_second(inode, thread)
         try:
-            return await self._open(inode, flags, ctx.pid, is_second=is_second)
+            return await self._open(inode, flags, thread, is_second=is_second)
         except Stale:
-            if not is_second:
-                self._tell_stale(inode, ctx.pid)
+            if thread and not is_second and thread not in self._second_tries:
+                self._to_try_again(thread, inode, flags)
             raise
 
-    def _is_second(self, inode: int, thread: int) -> bool:
-        """Whether the kernel asks for a file again, as it was told to."""
-        told = self._told_stale.pop(thread, None)
-        if told is None:
-            return False
-        named = self._named_now(*self.inodes.place(inode))
-        return inode == told.inode or named == (told.directory, told.name)
+    async def _open_again(self, file: OpenFile, inode: int, flags: int) -> pyfuse3.FileInfo:
+        """Open, at the second try, what was opened at the first. The kernel has other bytes for an inode
+        that it was not told of."""
+        is_other = inode != file.inode
+        if is_other:
+            file.shown_inode = inode
+        try:
+            return await self._once_more(file, flags, direct=is_other)
+        finally:
+            self.inodes.let_go(file.inode)
 
-    def _tell_stale(self, inode: int, thread: int) -> None:
-        """The kernel is to look a name up again."""
-        directory, name = self._named_now(*self.inodes.place(inode))
-        self._told_stale[thread] = ToldStale(inode, directory, name)
-        if len(self._told_stale) > _MOST_TOLD:
-            del self._told_stale[next(iter(self._told_stale))]
+    async def _once_more(
+        self, file: OpenFile, flags: int, *, direct: bool = False
+    ) -> pyfuse3.FileInfo:
+        """A handle on an open file, instead of one that is counted already."""
+        try:
+            return self._handle_on(file, direct=direct)
+        finally:
+            await self._one_less(file)
 
     async def _open(
         self, inode: int, flags: int, thread: int, *, is_second: bool
     ) -> pyfuse3.FileInfo:
-        """Raises `Stale` if the kernel has to look the name up again; not if `is_second`.
-
-        It does so only once: then what is under the name now is opened, past the kernel's cache.
-        """
+        """Raises `Stale` if the kernel has to look the name up again, and `NotFound` if `is_second`."""
         if flags & WRITING:
             raise ReadOnly("the mount is read-only")
         return await self._open_to_read(inode, thread, is_second=is_second)
 
-    def _named_now(self, directory: Directory, slot: int) -> tuple[Directory, str]:
+    def _named_at(self, inode: int) -> tuple[Directory, str]:
         """The name that the kernel takes an inode for."""
+        directory, slot = self.inodes.place(inode)
         return directory, directory.entries[slot].name
 
     async def _open_to_read(self, inode: int, thread: int, *, is_second: bool) -> pyfuse3.FileInfo:
-        """Raises `Stale` for a file that has changed; not if the kernel asks a second time."""
+        entry = self.inodes.entry(inode)
+        if entry.denied:
+            raise Denied(f"{entry.name} leads out of the store")
+        try:
+            named, reader = await self._reader(functools.partial(self._named_at, inode))
+        except NotFound:
+            place, slot = self.inodes.place(inode)
+            if is_second or place.is_current(slot):
+                raise
+            raise Stale(f"{entry.name} was another file") from None
+        place, slot = self.inodes.place(inode)
+        if not self._is_outdated(place, slot, reader):
+            file = self._counted(place, slot, reader)
+            file.thread = thread
+            return self._handle_on(file)
+        directory, name = named
+        new_slot = self._slot_for(
+            directory, entry_of(name, reader), was=slot if place is directory else -1
+        )
+        if thread:
+            file = self._counted(directory, new_slot, reader)
+            self._to_try_again(thread, inode, os.O_RDONLY, named, file)
+        else:  # in another container: who it is cannot be told
+            reader.close()
+        raise Stale(f"{named[1]} has changed; the kernel looks it up again")
+
+    async def _reader(self, named: Named) -> tuple[tuple[Directory, str], Reader]:
+        """What is under a name, opened to be read; and that name."""
         while True:
-            directory, slot = self.inodes.place(inode)
-            entry = directory.entries[slot]
-            if entry.denied:
-                raise Denied(f"{entry.name} leads out of the store")
+            directory, name = named()
             folder = directory.folder
-            open_ = functools.partial(folder.open, entry.name)
+            open_ = functools.partial(folder.open, name)
             try:
                 try:
                     reader = open_(wait=False)
                 except BlockingIOError:
                     reader = await self._workers.run(open_, late=_close)
             except NotFound:
-                if await self._has_moved(directory, folder):
+                if await self._has_moved(directory, folder) or named() != (directory, name):
                     continue
                 raise
-            if self.inodes.place(inode) == (directory, slot):
+            if named() == (directory, name):
                 break
             reader.close()  # it was renamed meanwhile
         if not 0 <= reader.size < 1 << 63:  # what no kernel takes
             reader.close()
-            raise Corrupt(f"{entry.name} is said to have {reader.size} bytes")
-        is_outdated = self._is_outdated(directory, slot, reader)
-        if is_outdated and not is_second:
-            reader.close()
-            raise Stale(f"{entry.name} has changed; the kernel looks it up again")
-        handle = self._new_handle()
-        file = self._files[handle] = OpenFile(reader, inode, thread=thread)
-        info = pyfuse3.FileInfo(fh=handle)
-        is_shared = is_live(reader)
-        if isinstance(reader, LiveReader) or (is_outdated and not directory.is_current(slot)):
-            # Rendered now, or another file for the second time meanwhile: nothing of it is to be
-            # kept, nor to be read from what the kernel has of this inode.
-            self._put_past_cache(file)
-            info.direct_io = True
-            info.keep_cache = False
-            return info
-        seen = (-1, -1) if is_shared else (reader.size, reader.mtime_ns)
-        handles, *before = directory.opened.get(slot, (0, -1, -1))
-        if is_shared or (
-            isinstance(reader, Rendered) and not reader.lasting
-        ):  # it may have changed
-            info.keep_cache = False
-        else:
-            info.keep_cache = tuple(before) == seen or self._push(inode, reader, handles)
-        directory.opened[slot] = (handles + 1, *seen)
-        file.is_counted = True
-        return info
+            raise Corrupt(f"{name} is said to have {reader.size} bytes")
+        return (directory, name), reader
+
+    async def _opened_anew(
+        self, named: Named, flags: int
+    ) -> tuple[tuple[Directory, str], OpenFile]:
+        """A name, opened for who tries for the second time. Raises `NotFound`."""
+        (directory, name), reader = await self._reader(named)
+        slot = self._slot_for(directory, entry_of(name, reader))
+        return (directory, name), self._counted(directory, slot, reader)
 
     def _is_outdated(self, directory: Directory, slot: int, reader: Reader) -> bool:
-        """Whether what was opened is another file than the one this slot stands for.
-
-        Answered as ESTALE, the kernel looks the name up again by itself, and opens once more: only
-        once, so a file that has changed again by then must be let pass.
-        """
+        """Whether what was opened is another file than the one the kernel takes this slot for."""
+        if directory.live:
+            return False
         entry = directory.entries[slot]
         now = entry_of(entry.name, reader)
-        is_same = (now.size, now.mtime_ns) == (entry.size, entry.mtime_ns) and not (
-            now.identity and entry.identity and now.identity != entry.identity
+        return (
+            not directory.is_current(slot)
+            or (now.size, now.mtime_ns) != (entry.size, entry.mtime_ns)
+            or bool(now.identity and entry.identity and now.identity != entry.identity)
         )
-        if directory.live or (is_same and directory.inode_of(slot) not in self._past_cache):
-            return False
-        if directory.is_current(slot):  # else others know better what is under the name
-            directory.put(now)
-        return True
 
-    def _push(self, inode: int, reader: Reader, handles: int) -> bool:
+    def _slot_for(self, directory: Directory, entry: Entry, *, was: int = -1) -> int:
+        """A slot for what was opened: that of its name, unless others may know better what is under
+        that. `was`: the slot that it was opened by."""
+        slot = directory.slots.get(entry.name, was)
+        if slot == was or not directory.is_another(entry, slot):
+            return directory.put(entry)
+        return directory.put_apart(entry)
+
+    def _counted(self, directory: Directory, slot: int, reader: Reader) -> OpenFile:
+        """A file that was opened to be read, counted among those that are open in its folder."""
+        file = OpenFile(reader, directory.inode_of(slot))
+        if isinstance(reader, LiveReader):
+            return file
+        is_shared = is_live(reader)
+        seen = (-1, -1) if is_shared else (reader.size, reader.mtime_ns)
+        handles, *before = directory.opened.get(slot, (0, -1, -1))
+        if not is_shared and (not isinstance(reader, Rendered) or reader.lasting):
+            file.is_kept = tuple(before) == seen
+        directory.opened[slot] = (handles + 1, *seen)
+        file.is_counted = True
+        return file
+
+    def _handle_on(self, file: OpenFile, *, direct: bool = False) -> pyfuse3.FileInfo:
+        """A handle; `direct`: what is read by it is not what the kernel has of the inode."""
+        handle = self._new_handle()
+        self._files[handle] = file
+        file.handles += 1
+        self.inodes.hold(file.inode)
+        info = pyfuse3.FileInfo(fh=handle)
+        info.direct_io = direct or isinstance(file.reader, LiveReader)
+        if info.direct_io:
+            self._put_past_cache(file)
+            info.keep_cache = False
+        else:
+            info.keep_cache = file.is_kept is not None and (file.is_kept or self._push(file))
+        return info
+
+    def _push(self, file: OpenFile) -> bool:
         """Give a small file to the kernel's page cache, before it asks; whether that was done.
 
         Elsewhere this can deadlock inside a handler: the kernel waits for a page that is locked by
         a read which waits for us. No such read can be out while nobody has the file open.
         """
-        size = reader.size
-        if handles or not 0 < size <= self._tuning.pushed_bytes:
+        reader, size = file.reader, file.reader.size
+        if not 0 < size <= self._tuning.pushed_bytes:
+            return False
+        directory, slot = self.inodes.place(file.inode)
+        if directory.opened[slot][0] > 1:
             return False
         data = self._buffer[:size]
         try:
             reader.readinto(data, 0, wait=False)
-            pyfuse3.notify_store(inode, 0, data)  # type: ignore[arg-type]  # any buffer will do
+            pyfuse3.notify_store(file.inode, 0, data)  # type: ignore[arg-type]  # any buffer will do
         except (
             BaseException
         ):  # not at hand, not readable, not taken: then it is read when it is read
@@ -277,16 +353,28 @@ class ReadingOperations(ZarrOperations):
     async def release(self, fh: int) -> None:
         """The last user of a handle is gone."""
         file = self._files.pop(fh)
-        file.close()
+        try:
+            await self._one_less(file)
+        finally:
+            self.inodes.let_go(file.inode)
+
+    async def _one_less(self, file: OpenFile) -> None:
+        file.handles -= 1
+        if not file.handles:
+            await self._end(file)
+
+    async def _end(self, file: OpenFile) -> None:
+        """Nobody has the file open any more."""
         self._count_off(file)
+        file.close()
 
     def _count_off(self, file: OpenFile) -> None:
         """An open file that was counted in its folder is none any more."""
-        past_cache = self._past_cache.get(file.inode, [])
+        past_cache = self._past_cache.get(file.shown_inode, [])
         if file in past_cache:
             past_cache.remove(file)
         if not past_cache:
-            self._past_cache.pop(file.inode, None)
+            self._past_cache.pop(file.shown_inode, None)
         if not file.is_counted:
             return
         file.is_counted = False
@@ -294,10 +382,6 @@ class ReadingOperations(ZarrOperations):
         opened = directory.opened.get(slot)
         if opened is not None:
             directory.opened[slot] = (opened[0] - 1, *opened[1:])
-
-    def _new_handle(self) -> int:
-        self._next_handle += 1
-        return self._next_handle
 
 
 def _close(reader: Reader) -> None:

@@ -23,7 +23,7 @@ from pyfuse3 import FUSEError
 from zarrfuse.errors import Corrupt, is_expected, text_of
 from zarrfuse.fuse import answered
 from zarrfuse.fuse_reading import ReadingOperations
-from zarrfuse.handles import OpenFile, Opening, Reserved
+from zarrfuse.handles import OpenFile, Opening
 from zarrfuse.inodes import Directory
 from zarrfuse.stores.base import entry_of
 from zarrfuse.views.base import Writer
@@ -56,8 +56,6 @@ class StoringOperations(ReadingOperations):
         """By inode: the shared file that was opened there last."""
         self._lingering: dict[int, OpenFile] = {}
         """By inode: shared files without a name that nobody has open, for `_LINGERING_S`."""
-        self._reserved: dict[int, Reserved] = {}
-        """By thread."""
         self._opening: set[Opening] = set()
         self.bytes_written = 0
 
@@ -124,19 +122,8 @@ class StoringOperations(ReadingOperations):
 
     # -- the end of open files, and storing ----------------------------------------------------
 
-    @answered
-    async def release(self, fh: int) -> None:
-        """A handle is gone. Nobody can be told any more if something of it cannot be stored."""
-        file = self._files.pop(fh)
-        file.handles -= 1
-        try:
-            if not file.handles:
-                await self._end(file)
-        finally:
-            self.inodes.let_go(file.inode)
-
     async def _end(self, file: OpenFile) -> None:
-        """Nobody has the file open any more."""
+        """See `ReadingOperations`. Nobody can be told any more if something cannot be stored."""
         self._count_off(file)
         directory, slot = self.inodes.place(file.inode)
         if self._shared.get(file.inode) is file:
@@ -148,8 +135,11 @@ class StoringOperations(ReadingOperations):
                 except OSError:
                     directory.changed(name, time.monotonic())  # asked for when it is needed
         if self._is_shared(directory, slot) and directory.is_open(slot):
-            others = (other for other in self._files.values() if other.inode == file.inode)
-            self._shared.setdefault(file.inode, next(others, file))
+            waiting = (again.file for again in self._second_tries.values())
+            for other in chain(self._files.values(), waiting):
+                if other is not None and other.inode == file.inode:
+                    self._shared.setdefault(file.inode, other)
+                    break
         if file.writer is not None and file.writer.is_private:
             await self._end_private(file, file.writer)
         elif file.writer is None and directory.is_current(slot):
@@ -217,7 +207,7 @@ class StoringOperations(ReadingOperations):
         self, directory: Directory, name: str | None = None
     ) -> Iterator[OpenFile | Opening]:
         """The private copies that are open, or about to be, of a name, or of all names in a folder."""
-        for file in chain[OpenFile | Opening](self._private_copies(), self._opening):
+        for file in chain[OpenFile | Opening](self._copies, self._opening):
             assert file.named is not None
             where, written = file.named
             if where is directory and name in (None, written) and not file.is_deleted:
@@ -225,7 +215,7 @@ class StoringOperations(ReadingOperations):
 
     def _is_written_below(self, directory: Directory) -> bool:
         """Whether private copies are open of names in a folder, or in a folder in it."""
-        for file in self._private_copies():
+        for file in self._copies:
             assert file.named is not None
             where: Directory | None = file.named[0]
             while where is not None and where is not directory:
@@ -233,10 +223,6 @@ class StoringOperations(ReadingOperations):
             if where is not None and not file.is_deleted:
                 return True
         return False
-
-    def _private_copies(self) -> Iterator[OpenFile]:
-        yield from self._copies
-        yield from (each.file for each in self._reserved.values())
 
     def _written(self, fh: int) -> tuple[OpenFile, Writer]:
         file = self._files[fh]

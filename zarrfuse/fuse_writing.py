@@ -25,45 +25,21 @@ import os
 import time
 
 import pyfuse3
-import trio
 
 from zarrfuse.errors import Exists, NotFound, NotSupported, Stale
 from zarrfuse.fuse import answered
-from zarrfuse.fuse_reading import WRITING
+from zarrfuse.fuse_reading import WRITING, Named
 from zarrfuse.fuse_storing import StoringOperations
-from zarrfuse.handles import OpenFile, Opening, Reserved
+from zarrfuse.handles import OpenFile, Opening
 from zarrfuse.inodes import Directory, is_hidden
 from zarrfuse.stores.base import Entry, Reader, entry_of
 from zarrfuse.views.base import Folder, Writer
-
-_RESERVED_S = 10.0
-"""How long an inode waits for the thread that it was made for."""
 
 
 class WritingOperations(StoringOperations):
     """Serves files for reading and writing."""
 
-    # -- names of writers' inodes --------------------------------------------------------------
-
-    @answered
-    async def lookup(
-        self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
-    ) -> pyfuse3.EntryAttributes:
-        """See `ZarrOperations`; a thread that is about to write a chunk is told of its own inode."""
-        reserved = self._reserved.get(ctx.pid)
-        if reserved is not None and reserved.name == os.fsdecode(name):
-            directory = self.inodes.directory(parent_inode)
-            if reserved.directory is directory:
-                return self._told_apart(directory, reserved.slot, reserved.file.reader)
-        return await self._named(parent_inode, name, ctx.pid)
-
-    def _told_apart(self, directory: Directory, slot: int, copy: Reader) -> pyfuse3.EntryAttributes:
-        entry = directory.entries[slot]
-        now = entry_of(entry.name, copy)
-        inode = directory.inode_of(slot)
-        filled = self._replies.attributes(now, inode, live=True)
-        self.inodes.looked_up_one(inode)
-        return filled
+    # -- attributes ----------------------------------------------------------------------------
 
     @answered
     async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
@@ -73,11 +49,6 @@ class WritingOperations(StoringOperations):
     async def _attributes_of(self, inode: int, thread: int) -> pyfuse3.EntryAttributes:
         directory, slot = self.inodes.place(inode)
         file = self._private.get(inode)
-        if file is None and (reserved := self._reserved_at(directory, slot)) is not None:
-            # The kernel asks whether it may open the file, and keeps the answer for `fstat`.
-            copy = reserved.file.reader
-            now = entry_of(reserved.name, copy)
-            return self._replies.attributes(now, reserved.asked, live=True)
         if file is None and not directory.is_current(slot):
             file = self._open_past_cache(inode, thread)
             file = (
@@ -96,12 +67,6 @@ class WritingOperations(StoringOperations):
             return self._replies.attributes(now, file.shown_inode, live=True)
         return await self._looked_at(inode, thread)
 
-    def _reserved_at(self, directory: Directory, slot: int) -> Reserved | None:
-        for reserved in self._reserved.values():  # one for each thread that is opening a file now
-            if reserved.slot == slot and reserved.directory is directory:
-                return reserved
-        return None
-
     def _as_now(self, inode: int, entry: Entry) -> Entry:
         """A file that is open and changes in place has the size of now, not of when it was listed:
         the kernel takes the size of a reply for newer than what was written before the reply."""
@@ -116,64 +81,24 @@ class WritingOperations(StoringOperations):
         self, inode: int, flags: int, thread: int, *, is_second: bool
     ) -> pyfuse3.FileInfo:
         """See `ReadingOperations`; to read or to write."""
-        reserved = self._reserved.get(thread)
-        if reserved is not None:
-            own = reserved.directory.inode_of(reserved.slot)
-            if inode in (own, reserved.asked):
-                return self._open_reserved(thread, reserved, inode, own)
         directory, slot = self.inodes.place(inode)
-        is_current = directory.is_current(slot)
-        file = None
-        if not is_current and (is_second or slot not in directory.became):
+        if not directory.is_current(slot) and (is_second or slot not in directory.became):
             file = self._opened_there(inode)
-        if file is not None and not (flags & WRITING and file.writer is None):
-            return await self._opened_once_more(file, truncate=bool(flags & os.O_TRUNC))
+            if file is not None and not (flags & WRITING and file.writer is None):
+                file.handles += 1
+                return await self._once_more(file, flags)
         if flags & WRITING:
-            truncate = bool(flags & os.O_TRUNC)
-            return await self._open_to_write(inode, thread, truncate=truncate, is_second=is_second)
-        if is_current:
-            info = await self._open_to_read(inode, thread, is_second=is_second)
-            self.inodes.hold(inode)
-            if self._is_shared(*self.inodes.place(inode)):
-                self._shared.setdefault(inode, self._files[info.fh])
-            return info
-        if not is_second:
-            raise Stale(f"{directory.entries[slot].name} is another file now")
-        folder, name = self._named_now(directory, slot)
-        open_ = functools.partial(folder.folder.open, name)
-        reader = await self._workers.run(open_, late=_close)
-        return self._handle_on(OpenFile(reader, inode, thread=thread), direct=True)
+            return await self._open_to_write(inode, flags, thread, is_second=is_second)
+        return await self._open_to_read(inode, thread, is_second=is_second)
 
-    def _named_now(self, directory: Directory, slot: int) -> tuple[Directory, str]:
+    def _named_at(self, inode: int) -> tuple[Directory, str]:
         """See `ReadingOperations`: its own, or what it was renamed to."""
+        directory, slot = self.inodes.place(inode)
         became = None if directory.is_current(slot) else directory.became.get(slot)
         return became or (directory, directory.entries[slot].name)
 
-    def _open_reserved(
-        self, thread: int, reserved: Reserved, inode: int, own: int
-    ) -> pyfuse3.FileInfo:
-        del self._reserved[thread]
-        reserved.file.inode, reserved.file.shown_inode = inode, reserved.asked
-        info = self._opened_private(reserved.file, direct=inode != own)
-        reserved.directory.written(reserved.name, -1)
-        self.inodes.let_go(own)
-        return info
-
     def _opened_there(self, inode: int) -> OpenFile | None:
         return self._private.get(inode) or self._shared.get(inode) or self._back(inode)
-
-    async def _opened_once_more(self, file: OpenFile, *, truncate: bool) -> pyfuse3.FileInfo:
-        file.handles += 1
-        try:
-            if truncate and file.writer is not None:
-                await self._in_thread(file, functools.partial(file.writer.truncate, 0))
-                self._has_changed(file, file.writer)
-        except BaseException:
-            file.handles -= 1
-            if not file.handles:
-                await self._end(file)
-            raise
-        return self._handle_on(file)
 
     def _back(self, inode: int) -> OpenFile | None:
         """A shared file that nobody had open any more."""
@@ -183,15 +108,65 @@ class WritingOperations(StoringOperations):
             self.inodes.let_go(inode)
         return file
 
-    async def _open_to_write(
-        self, inode: int, thread: int, *, truncate: bool, is_second: bool
+    async def _once_more(
+        self, file: OpenFile, flags: int, *, direct: bool = False
     ) -> pyfuse3.FileInfo:
+        """See `ReadingOperations`; emptied, if that is asked for."""
+        if flags & os.O_TRUNC and file.writer is not None:
+            try:
+                await self._in_thread(file, functools.partial(file.writer.truncate, 0))
+            except BaseException:
+                await self._one_less(file)
+                raise
+            self._has_changed(file, file.writer)
+        return await super()._once_more(file, flags, direct=direct)
+
+    async def _open_to_write(
+        self, inode: int, flags: int, thread: int, *, is_second: bool
+    ) -> pyfuse3.FileInfo:
+        place, slot = self.inodes.place(inode)
+        # The kernel may take an inode that is not current for a name that it was renamed to.
+        is_sure = is_second or place.is_current(slot) or slot in place.became
+        named = functools.partial(self._named_at, inode)
+        try:
+            opening, writer = await self._writer(named, flags, is_sure=is_sure)
+        except NotFound:
+            if not is_second:
+                name = named()[1]
+                raise Stale(f"{name} is gone; the kernel looks it up again") from None
+            # Whoever has it open is deleting or renaming it at this moment.
+            file = self._opened_there(inode)
+            if file is None or file.writer is None:
+                raise
+            file.handles += 1
+            return await self._once_more(file, flags)
+        place, slot = self.inodes.place(inode)
+        directory, name = opening.named
+        if writer.is_private:
+            if not thread:  # in another container: who it is cannot be told
+                return self._handle_on(self._copy(opening, writer, inode), direct=True)
+            file = self._copy_apart(opening, writer, shown=inode)
+            self._to_try_again(thread, inode, flags, opening.named, file)
+            raise Stale(f"{name} gets an inode of its own for who writes it")
+        now, known = entry_of(name, writer), place.entries[slot]
+        if place.is_current(slot) and known.identity in (0, now.identity):
+            if flags & os.O_TRUNC:
+                directory.changed(name, time.monotonic())
+            return self._handle_on(self._opened_shared(place, slot, writer))
+        slot = self._slot_for(directory, now, was=slot if place is directory else -1)
+        if thread:
+            file = self._opened_shared(directory, slot, writer)
+            self._to_try_again(thread, inode, flags, opening.named, file)
+        else:
+            writer.close()
+        raise Stale(f"{name} is another file now")
+
+    async def _writer(self, named: Named, flags: int, *, is_sure: bool) -> tuple[Opening, Writer]:
+        """What is under a name, opened to be written; and that name."""
+        truncate = bool(flags & os.O_TRUNC)
         while True:
-            place, slot = self.inodes.place(inode)
-            directory, name = self._named_now(place, slot)
+            directory, name = named()
             folder = directory.folder
-            # The kernel may take an inode that is not current for a name that it was renamed to.
-            is_sure = is_second or place.is_current(slot) or slot in place.became
             opening = Opening(directory, name)
             self._opening.add(opening)
             write = functools.partial(_opened, folder, name, truncate, is_sure)
@@ -199,100 +174,62 @@ class WritingOperations(StoringOperations):
                 writer = await self._workers.run(write, late=_close)
                 is_there = not await self._has_moved(directory, folder)
             except NotFound:
-                if await self._has_moved(directory, folder):
+                if await self._has_moved(directory, folder) or named() != (directory, name):
                     continue
-                if self.inodes.place(inode) != (place, slot):
-                    continue
-                if not is_second:
-                    raise Stale(f"{name} is gone; the kernel looks it up again") from None
-                # Whoever has it open is deleting or renaming it at this moment.
-                file = self._opened_there(inode)
-                if file is None or file.writer is None:
-                    raise
-                return await self._opened_once_more(file, truncate=truncate)
+                raise
             finally:
                 self._opening.discard(opening)
-            if is_there and self.inodes.place(inode) == (place, slot):
-                break
+            if is_there and named() == (directory, name):
+                return opening, writer
             await self._workers.run(writer.close)  # it was renamed meanwhile, or a folder above
+
+    async def _opened_anew(
+        self, named: Named, flags: int
+    ) -> tuple[tuple[Directory, str], OpenFile]:
+        """See `ReadingOperations`; to read or to write."""
+        if not flags & WRITING:
+            return await super()._opened_anew(named, flags)
+        opening, writer = await self._writer(named, flags, is_sure=False)
+        directory, name = opening.named
         if writer.is_private:
-            return self._open_copy(writer, inode, opening, thread, is_second=is_second)
-        if truncate and is_sure:
-            directory.changed(name, time.monotonic())
-        return self._open_in_place(writer, inode, thread, is_second=is_second)
+            return opening.named, self._copy_apart(opening, writer)
+        slot = self._slot_for(directory, entry_of(name, writer))
+        return opening.named, self._opened_shared(directory, slot, writer)
 
-    def _open_copy(
-        self, writer: Writer, inode: int, opening: Opening, thread: int, *, is_second: bool
-    ) -> pyfuse3.FileInfo:
-        file = OpenFile(writer, inode, writer, thread=thread)
-        file.named, file.is_deleted = opening.named, opening.is_deleted
-        if not thread or is_second or thread in self._reserved:
-            return self._opened_private(file, direct=True)
-        self._reserve(thread, inode, file)
-        raise Stale(f"{opening.named[1]} gets an inode of its own for who writes it")
+    def _counted(self, directory: Directory, slot: int, reader: Reader) -> OpenFile:
+        """See `ReadingOperations`; who reads the stored file itself shares it."""
+        file = super()._counted(directory, slot, reader)
+        if self._is_shared(directory, slot):
+            self._shared.setdefault(file.inode, file)
+        return file
 
-    def _open_in_place(
-        self, writer: Writer, inode: int, thread: int, *, is_second: bool
-    ) -> pyfuse3.FileInfo:
-        place, slot = self.inodes.place(inode)
-        name = place.entries[slot].name
-        now, known = entry_of(name, writer), place.entries[slot]
-        if place.is_current(slot) and known.identity in (0, now.identity):
-            return self._opened_shared(place, slot, writer)
-        if is_second:
-            return self._handle_on(OpenFile(writer, inode, writer, thread=thread), direct=True)
-        writer.close()
-        if place.is_current(slot):  # it was replaced, and whoever did it is about to say so
-            place.put(now)
-        raise Stale(f"{name} is another file now")
-
-    def _reserve(self, thread: int, asked: int, file: OpenFile) -> None:
-        """Make an inode for a private copy, which the thread opens next that has `asked` for it."""
-        assert file.named is not None
-        directory, name = file.named
-        slot = directory.put_apart(entry_of(name, file.reader))
-        file.inode = directory.inode_of(slot)
-        self.inodes.hold(file.inode)
-        directory.written(name, +1)
-        reserved = self._reserved[thread] = Reserved(directory, name, slot, asked, file)
-        assert self._nursery is not None
-        self._nursery.start_soon(self._give_up, thread, reserved)
-
-    async def _give_up(self, thread: int, reserved: Reserved) -> None:
-        """A thread may be killed before it opens what was made for it."""
-        await trio.sleep(_RESERVED_S)
-        if self._reserved.get(thread) is reserved:
-            del self._reserved[thread]
-            reserved.directory.written(reserved.name, -1)
-            self.inodes.let_go(reserved.directory.inode_of(reserved.slot))
-            await self._closed(reserved.file)
-
-    def _opened_shared(self, directory: Directory, slot: int, writer: Writer) -> pyfuse3.FileInfo:
+    def _opened_shared(self, directory: Directory, slot: int, writer: Writer) -> OpenFile:
         directory.opened[slot] = (directory.opened.get(slot, (0,))[0] + 1, -1, -1)
         inode = directory.inode_of(slot)
         file = self._shared[inode] = OpenFile(writer, inode, writer)
         file.is_counted = True
-        return self._handle_on(file)
+        return file
 
-    def _opened_private(self, file: OpenFile, *, direct: bool) -> pyfuse3.FileInfo:
-        assert file.named is not None
-        directory, name = file.named
+    def _copy_apart(
+        self, opening: Opening, writer: Writer, *, shown: int | None = None
+    ) -> OpenFile:
+        """A private copy at an inode that no look-up of its name leads to; `shown`: the one that a
+        program is told."""
+        directory, name = opening.named
+        slot = directory.put_apart(entry_of(name, writer))
+        file = self._copy(opening, writer, directory.inode_of(slot))
+        if shown is not None:
+            file.shown_inode = shown
+        self._private[file.inode] = file
+        return file
+
+    def _copy(self, opening: Opening, writer: Writer, inode: int) -> OpenFile:
+        file = OpenFile(writer, inode, writer)
+        file.named, file.is_deleted = opening.named, opening.is_deleted
+        directory, name = opening.named
         directory.written(name, +1)
         self._copies.add(file)
-        if not direct:
-            self._private[file.inode] = file
-        return self._handle_on(file, direct=direct)
-
-    def _handle_on(self, file: OpenFile, *, direct: bool = False) -> pyfuse3.FileInfo:
-        handle = self._new_handle()
-        self._files[handle] = file
-        if direct:
-            self._put_past_cache(file)
-        self.inodes.hold(file.inode)
-        info = pyfuse3.FileInfo(fh=handle)
-        info.keep_cache = False
-        info.direct_io = direct
-        return info
+        return file
 
     @answered
     async def create(
@@ -300,7 +237,7 @@ class WritingOperations(StoringOperations):
     ) -> tuple[pyfuse3.FileInfo, pyfuse3.EntryAttributes]:
         """Make a file and open it; one that has come to be there meanwhile is opened."""
         directory, text = self._place_for(parent_inode, name)
-        self._told_stale.pop(ctx.pid, None)  # the kernel has looked it up again, in vain
+        await self._no_second_try(ctx.pid)  # the kernel has looked it up again, in vain
         written = self._being_written(directory, text)
         if flags & os.O_EXCL and any(isinstance(file, OpenFile) for file in written):
             raise Exists(f"{text} is being written by somebody else")
@@ -327,13 +264,11 @@ class WritingOperations(StoringOperations):
         directory.changed(text, time.monotonic())
         entry = entry_of(text, writer)
         if writer.is_private:
-            slot = directory.put_apart(entry)
-            file = OpenFile(writer, directory.inode_of(slot), writer)
-            file.named = directory, text
-            info = self._opened_private(file, direct=False)
-            return info, self._told_apart(directory, slot, writer)
+            file = self._copy_apart(Opening(directory, text), writer)
+            return self._handle_on(file), self._told_of(file)
         told = self._told(directory, entry)
-        return self._opened_shared(directory, directory.slots[text], writer), told
+        file = self._opened_shared(directory, directory.slots[text], writer)
+        return self._handle_on(file), told
 
     def _place_for(self, parent_inode: int, name: bytes) -> tuple[Directory, str]:
         """The folder for a new name. Raises `NotSupported` for one that a mount never has."""

@@ -42,6 +42,7 @@ class OpenFile:
         "is_broken",
         "is_counted",
         "is_deleted",
+        "is_kept",
         "is_refused",
         "named",
         "reader",
@@ -51,17 +52,17 @@ class OpenFile:
         "writer",
     )
 
-    def __init__(
-        self, reader: Reader, inode: int, writer: Writer | None = None, *, thread: int = 0
-    ) -> None:
+    def __init__(self, reader: Reader, inode: int, writer: Writer | None = None) -> None:
         self.reader = reader
         self.writer = writer
-        self.thread = thread
+        self.thread = 0
         """Who opened it, as far as that matters."""
         self.inode = inode
         self.shown_inode = inode
-        """What a program is told: of a file with an inode of its own, that of the file it opened."""
-        self.handles = 1
+        """What a program is told, which may be the inode that it asked for."""
+        self.handles = 0
+        self.is_kept: bool | None = None
+        """Whether what the kernel has of its inode are the same bytes; `None`: it is to keep nothing."""
         self.is_counted = False
         """Whether it counts among those that are open in its folder (`Directory.opened`)."""
         self.is_broken = False
@@ -103,28 +104,23 @@ class OpenFile:
 
 
 @dataclass(slots=True)
-class ToldStale:
-    """A name that a thread was told to look up again.
+class SecondTry:
+    """What a thread was told to do again, by ESTALE: the kernel looks the name up once more, and then
+    opens, or sets, what it is told of.
 
-    `inode`: what it opened, then what it was told. `is_missed`: it was told that there is none, and
-    asks once more, whether there is one by now.
+    `asked`: the inode that it meant. `names`: those that it may have meant by that. `flags`: to open it
+    with; `None` for setting attributes.
     """
 
-    inode: int
-    directory: Directory
-    name: str
-    is_missed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reserved:
-    """A writer's inode, until its thread opens it. `asked`: the inode that was to be opened."""
-
-    directory: Directory
-    name: str
-    slot: int
     asked: int
-    file: OpenFile
+    names: frozenset[str]
+    flags: int | None
+    file: OpenFile | None = None
+    """What was opened for it already; nothing, if there was no such name."""
+    named: tuple[Directory, str] | None = None
+    """The folder and name of `file`."""
+    is_missed: bool = False
+    """Whether it was told that there is no such name: it asks once more whether there is one by now."""
 
 
 class OpenDirectory:

@@ -191,7 +191,7 @@ class Directory:
         """
         name = entry.name
         slot = self.slots.get(name)
-        if slot is None or self._is_another(entry, slot):
+        if slot is None or self.is_another(entry, slot):
             slot = self.slots[name] = len(self.entries)
             self.entries.append(entry)
         else:
@@ -200,7 +200,9 @@ class Directory:
             self.listing[name] = entry
         return slot
 
-    def _is_another(self, entry: Entry, slot: int) -> bool:
+    def is_another(self, entry: Entry, slot: int) -> bool:
+        """Whether an entry is that of another file than the one a slot stands for, or other bytes
+        than those that are open there."""
         known = self.entries[slot]
         if entry.kind is not known.kind:
             return True

@@ -1,0 +1,193 @@
+"""A kernel with one folder, played: what it asks when programs use files, one request at a time.
+
+So a test says in which order the requests of several threads come, which is what matters, and which no
+real kernel can be told. Like a kernel, this one remembers names, looks them up again where it was told
+to keep nothing, and tries once more, no more, what was answered ESTALE.
+"""
+
+import errno
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import pyfuse3
+import trio
+from pyfuse3 import FUSEError
+
+from zarrfuse.fuse_names import ReadWriteOperations
+from zarrfuse.inodes import ROOT_INODE
+from zarrfuse.opening import open_view
+from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.writing.commits import Commits
+
+Steps = AsyncIterator[None]
+"""What a program does: one request of the kernel at each step."""
+
+
+@contextmanager
+def serving(
+    source: Path, view: str
+) -> Iterator[Callable[[Callable[["PlayedKernel"], Awaitable[None]]], None]]:
+    """Runs what makes the requests of a kernel that has mounted `source`."""
+    store = WritableLocalStore(str(source))
+    commits = Commits(store)
+    root = open_view(view, store, 1.0, commits=commits)
+    entry = Entry("", Kind.FOLDER, 0, 0)
+    operations = ReadWriteOperations(root, entry, ttl_s=1.0, space=store.space)
+
+    def run(requests: Callable[[PlayedKernel], Awaitable[None]]) -> None:
+        async def main(**_: object) -> None:
+            await requests(PlayedKernel(operations))
+
+        with patch.object(pyfuse3, "main", main):
+            trio.run(operations.serve, 1)
+
+    try:
+        yield run
+    finally:
+        commits.close()
+        store.close()
+
+
+class Opened:
+    """A handle of a program, with what the kernel was told of it."""
+
+    def __init__(self, name: str, inode: int, flags: int, info: pyfuse3.FileInfo) -> None:
+        self.name = name
+        self.inode = inode
+        self.flags = flags
+        self.fh = info.fh
+        self.keep_cache = info.keep_cache
+        self.direct = info.direct_io
+
+
+class PlayedKernel:
+    """The names of one folder, and the files that are open."""
+
+    def __init__(self, operations: ReadWriteOperations) -> None:
+        self.operations = operations
+        self.opened: list[Opened] = []
+        self._names: dict[str, tuple[int, bool]] = {}
+        """By name: the inode, and whether it may be used unasked."""
+        self._lookups: Counter[int] = Counter()
+
+    # -- requests ------------------------------------------------------------------------------
+
+    async def lookup(self, name: str, thread: int) -> int:
+        """The inode of a name; 0 if there is none."""
+        told = await self.operations.lookup(ROOT_INODE, name.encode(), _by(thread))
+        inode, may_keep = told.st_ino, told.entry_timeout > 0
+        if not inode:
+            self._names.pop(name, None)
+            return 0
+        self._lookups[inode] += 1
+        self._names[name] = inode, may_keep
+        return inode
+
+    async def open(self, name: str, inode: int, flags: int, thread: int) -> Opened:
+        """Open an inode."""
+        info = await self.operations.open(inode, flags, _by(thread))
+        self.opened.append(Opened(name, inode, flags, info))
+        return self.opened[-1]
+
+    async def create(self, name: str, flags: int, thread: int) -> Opened:
+        """Make a file."""
+        info, told = await self.operations.create(
+            ROOT_INODE, name.encode(), 0o644, flags, _by(thread)
+        )
+        self._lookups[told.st_ino] += 1
+        self._names[name] = told.st_ino, told.entry_timeout > 0
+        self.opened.append(Opened(name, told.st_ino, flags, info))
+        return self.opened[-1]
+
+    async def read(self, opened: Opened) -> bytes:
+        """All that a handle has."""
+        return bytes(await self.operations.read(opened.fh, 0, 1 << 20))
+
+    async def write(self, opened: Opened, data: bytes, thread: int) -> None:
+        """Write all that a handle has."""
+        attributes = pyfuse3.EntryAttributes()
+        attributes.st_size = len(data)
+        own = await self.operations.getattr(opened.inode, _by(thread))
+        attributes.st_uid, attributes.st_gid = own.st_uid, own.st_gid
+        fields: Any = SimpleNamespace(
+            update_size=True, update_mtime=False, update_uid=False, update_gid=False
+        )
+        await self.operations.setattr(opened.inode, attributes, fields, opened.fh, _by(thread))
+        await self.operations.write(opened.fh, 0, data)
+
+    async def size(self, inode: int, thread: int) -> int:
+        """How large a thread is told that an inode is."""
+        return (await self.operations.getattr(inode, _by(thread))).st_size
+
+    async def close(self, opened: Opened) -> None:
+        """Close a handle. What is no document is not stored, which no test here asks for."""
+        self.opened.remove(opened)
+        for request in (self.operations.flush, self.operations.release):
+            try:
+                await request(opened.fh)
+            except FUSEError as error:
+                assert error.errno == errno.EINVAL
+
+    async def unlink(self, name: str, thread: int) -> None:
+        """Delete a name."""
+        await self.operations.unlink(ROOT_INODE, name.encode(), _by(thread))
+        self._names.pop(name, None)
+
+    async def rename(self, name: str, new_name: str, thread: int) -> None:
+        """Give a file another name."""
+        await self.operations.rename(
+            ROOT_INODE, name.encode(), ROOT_INODE, new_name.encode(), 0, _by(thread)
+        )
+        if name in self._names:
+            self._names[new_name] = self._names.pop(name)
+
+    async def forget(self) -> None:
+        """Give back all that was looked up."""
+        await self.operations.forget(list(self._lookups.items()))
+        self._lookups.clear()
+        self._names.clear()
+
+    # -- programs ------------------------------------------------------------------------------
+
+    async def opening(self, name: str, flags: int, thread: int) -> Steps:
+        """`open(name, flags)`: how the kernel goes about it, with a second try."""
+        for is_second in (False, True):
+            inode, may_keep = self._names.get(name, (0, False))
+            if not may_keep or is_second:
+                known, inode = inode, await self.lookup(name, thread)
+                yield
+                if known and inode != known:  # it was another one: now it is looked up for good
+                    inode = await self.lookup(name, thread)
+                    yield
+            try:
+                if inode:
+                    await self.open(name, inode, flags & ~os.O_CREAT, thread)
+                elif flags & os.O_CREAT:
+                    await self.create(name, flags, thread)
+                return
+            except FUSEError as error:
+                if error.errno != errno.ESTALE or is_second:
+                    raise
+            yield
+
+    async def replacing(self, name: str, data: bytes, thread: int) -> Steps:
+        """Write a new file, and give it the name of another."""
+        draft = f".{thread}.draft"
+        opened = await self.create(draft, os.O_RDWR | os.O_CREAT, thread)
+        yield
+        await self.write(opened, data, thread)
+        await self.close(opened)
+        yield
+        await self.lookup(name, thread)
+        await self.rename(draft, name, thread)
+
+
+def _by(thread: int) -> Any:
+    return SimpleNamespace(pid=thread)
