@@ -6,8 +6,8 @@ opened already when that is said, and has an inode: the next look-up of the name
 it, and the next open takes it, whatever has become of the name meanwhile. Where there is no such name any
 more, there is nothing to take; should there be one again when it is looked up, it is opened then.
 
-Nobody opens an inode for which the kernel has other bytes: it has one size for all who do. But what
-opens a name that is not looked up (`/dev/stdin`) is given what there is past the kernel's cache.
+So nobody opens an inode for which the kernel has other bytes: it has one size for all who do. Only who
+does not look the name up (`/proc/self/fd/3`) may have to; that goes past the kernel's cache.
 
 Owns what the kernel may keep of a file's bytes. Knows nothing of Zarr. Used by `daemon`, and by
 `fuse_storing` for mounts that are written.
@@ -145,8 +145,7 @@ class ReadingOperations(ListingOperations):
         again = self._second_tries.get(thread)
         if again is not None and again.file is not None:
             if inode in (again.file.inode, again.asked):
-                del self._second_tries[thread]
-                return await self._open_again(again.file, inode, flags)
+                return await self._open_again(thread, again.file, inode, flags)
             await self._no_second_try(thread)
         is_second = again is not None and self._is_second(inode, thread)
         try:
@@ -156,16 +155,34 @@ class ReadingOperations(ListingOperations):
                 self._to_try_again(thread, inode, flags)
             raise
 
-    async def _open_again(self, file: OpenFile, inode: int, flags: int) -> pyfuse3.FileInfo:
-        """Open, at the second try, what was opened at the first. The kernel has other bytes for an inode
-        that it was not told of."""
+    async def _open_again(
+        self, thread: int, file: OpenFile, inode: int, flags: int
+    ) -> pyfuse3.FileInfo:
+        """Open, at the second try, what was opened at the first.
+
+        Who has not looked up the name is not told of its inode, and means the one that it asked for.
+        """
         is_other = inode != file.inode
+        there = self._open_at(inode) if is_other and not flags & WRITING else None
+        if there is not None:
+            there.handles += 1
+            await self._no_second_try(thread)
+            return await self._once_more(there, flags)
+        del self._second_tries[thread]
         if is_other:
             file.shown_inode = inode
         try:
             return await self._once_more(file, flags, direct=is_other)
         finally:
             self.inodes.let_go(file.inode)
+
+    def _open_at(self, inode: int) -> OpenFile | None:
+        """A file that is open at an inode and has the bytes that the kernel has for it."""
+        past_cache = self._past_cache.get(inode, ())
+        for file in self._files.values():
+            if file.inode == inode and file not in past_cache:
+                return file
+        return None
 
     async def _once_more(
         self, file: OpenFile, flags: int, *, direct: bool = False
@@ -306,7 +323,7 @@ class ReadingOperations(ListingOperations):
         if not 0 < size <= self._tuning.pushed_bytes:
             return False
         directory, slot = self.inodes.place(file.inode)
-        if directory.opened[slot][0] > 1:
+        if file.handles > 1 or directory.opened[slot][0] > 1:
             return False
         data = self._buffer[:size]
         try:

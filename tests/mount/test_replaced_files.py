@@ -349,3 +349,21 @@ def test_who_writes_a_file_by_the_handle_of_one_it_replaced_is_told_of_it(
     assert os.pread(reader, 100, 0) == b"old"
     os.close(writer)
     os.close(reader)
+
+
+@pytest.mark.parametrize("writing", [(), ("--read-write",)])
+def test_who_opens_a_replaced_file_by_its_handle_has_the_same_file(
+    source: Path, served: Server, writing: tuple[str, ...]
+) -> None:
+    (source / "name").write_bytes(b"old")
+    mount = served(source, "--view", "raw", "--cache-ttl", "0.01", *writing).mountpoint
+    reader = os.open(mount / "name", os.O_RDONLY)
+    (source / "draft").write_bytes(b"the new one")
+    (source / "draft").rename(source / "name")
+    wait_for(lambda: (mount / "name").stat().st_size == 11)
+    again = os.open(f"/proc/self/fd/{reader}", os.O_RDONLY)
+    for opened in (reader, again):
+        assert os.fstat(opened).st_size == 3
+        assert os.pread(opened, 100, 0) == b"old"
+        os.close(opened)
+    assert (mount / "name").read_bytes() == b"the new one"
