@@ -249,7 +249,7 @@ def test_folders_are_looked_up_once_in_a_block_of_one_thread(store, root, monkey
     looked_up: list[str] = []
     open_ = store._open
     monkeypatch.setattr(
-        store, "_open", lambda key, *flags: (looked_up.append(key), open_(key, *flags))[1]
+        store._folders, "_open", lambda key, *flags: (looked_up.append(key), open_(key, *flags))[1]
     )
     before = os.listdir("/proc/self/fd")
     with store.same_folders():
@@ -260,12 +260,7 @@ def test_folders_are_looked_up_once_in_a_block_of_one_thread(store, root, monkey
         other = threading.Thread(target=store.rename, args=("data/d", "data/e"))
         other.start()
         other.join()
-    assert looked_up == [
-        "data",
-        "data",
-        "data",
-        "data",
-    ]  # to change, to sync; the other thread, twice
+    assert looked_up == ["data"] * 4  # to change, and to sync; the other thread, twice
     assert os.listdir("/proc/self/fd") == before
     assert (root / "data/e").read_bytes() == b"inside"
 

@@ -46,7 +46,7 @@ class StepStore(ForwardingStore):
         self.step("edit", key)
         file = self.inner.edit(key, **how)
         self.after("edit", key)
-        return file
+        return _StepFile(file, self, key)
 
     def same_folders(self) -> AbstractContextManager[None]:
         """See `base.WritableStore`."""
@@ -60,6 +60,24 @@ class StepStore(ForwardingStore):
             self.step(name, key)
             getattr(self.inner, name)(key, *arguments, **options)
             self.after(name, key)
+
+        return call
+
+
+class _StepFile:
+    """A file that is being made: what is written to it are steps as well."""
+
+    def __init__(self, file: File, store: StepStore, key: str) -> None:
+        self.close = file.close
+        self._file = file
+        self._store = store
+        self._key = key
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            self._store.step(name, self._key)
+            getattr(self._file, name)(*arguments)
+            self._store.after(name, self._key)
 
         return call
 

@@ -216,6 +216,21 @@ def test_a_journal_too_large_to_be_read_is_not_put(monkeypatch: pytest.MonkeyPat
     assert store.files == OLD
 
 
+@pytest.mark.parametrize("what", ["write", "sync"])
+def test_of_a_journal_that_cannot_be_written_nothing_is_left(tmp_path: Path, what: str) -> None:
+    def fail(call: str, key: str) -> None:
+        if call == what:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / OWN_NAME).mkdir()
+    inner = WritableLocalStore(str(tmp_path))
+    journal = Journal("c", (Part("c/1", f"{OWN_NAME}/w-1/0"),))
+    with pytest.raises(OSError, match="No space"):
+        journals.put(StepStore(inner, fail), journal, f"{OWN_NAME}/new")
+    inner.close()
+    assert not list((tmp_path / OWN_NAME).iterdir())
+
+
 # -- two processes and one chunk in a store without locks
 
 

@@ -24,9 +24,8 @@ import ctypes
 import errno
 import os
 import secrets
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from stat import S_IMODE, S_ISDIR, S_ISREG
 
 from zarrfuse.errors import (
@@ -44,6 +43,7 @@ from zarrfuse.errors import (
     ZarrfuseError,
 )
 from zarrfuse.stores.base import OWN_NAME, WritableStore
+from zarrfuse.stores.kept_folders import KeptFolders
 from zarrfuse.stores.local import LocalStore
 from zarrfuse.stores.local_file import LocalFile
 
@@ -53,7 +53,6 @@ _ANY = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO that took a file's place must not h
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _RACES_TOLERATED = 100
 _COPIED_AT_ONCE = 1 << 20
-_MOST_KEPT = 32
 _RENAME_NOREPLACE = 1
 # Errors of copy_file_range(2) that say that it cannot, not that the disk could not.
 _CANNOT_COPY = frozenset(
@@ -72,24 +71,6 @@ if _renameat2 is not None:  # not in every C library
     ]
 
 
-class _Kept:
-    """Folders that a thread keeps open for a while.
-
-    `folders` are those that are looked up no more, by key and flags; all that are `open` are closed
-    together, as a call may be using one that another call has found to be gone.
-    """
-
-    def __init__(self) -> None:
-        self.folders: dict[tuple[str, int], int] = {}
-        self.open: list[int] = []
-
-
-class _Thread(threading.local):
-    """What each thread has of its own."""
-
-    kept: _Kept | None = None
-
-
 class WritableLocalStore(LocalStore, WritableStore):
     """The files below one folder, to be read and written. Implements `base.WritableStore`.
 
@@ -103,7 +84,7 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
         super().__init__(root, follow_symlinks=follow_symlinks)
-        self._thread = _Thread()
+        self._folders = KeptFolders(self._open)
         if os.fstatvfs(self._root_fd).f_flag & os.ST_RDONLY:
             self.close()
             raise SourceError(f"{root} lies on a file system that is mounted read-only")
@@ -239,7 +220,7 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     def sync_folder(self, key: str) -> None:
         """See `base.WritableStore`. Nothing happens on file systems that cannot do that."""
-        with self._folder(key, _LIST) as fd:
+        with self._folders.opened(key, _LIST) as fd:
             try:
                 os.fsync(fd)
             except OSError as error:
@@ -259,41 +240,9 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     # -- how -----------------------------------------------------------------------------------
 
-    @contextmanager
-    def same_folders(self) -> Iterator[None]:
+    def same_folders(self) -> AbstractContextManager[None]:
         """See `base.WritableStore`."""
-        if self._thread.kept is not None:
-            yield
-            return
-        kept = self._thread.kept = _Kept()
-        try:
-            yield
-        finally:
-            self._thread.kept = None
-            for fd in kept.open:
-                os.close(fd)
-
-    @contextmanager
-    def _folder(self, key: str, flags: int) -> Iterator[int]:
-        """A folder, as a descriptor; in a block of `same_folders` it stays open."""
-        kept = self._thread.kept
-        fd = -1 if kept is None else kept.folders.get((key, flags), -1)
-        if fd < 0:
-            fd = self._open(key, flags)
-            if kept is None or len(kept.open) == _MOST_KEPT:
-                try:
-                    yield fd
-                finally:
-                    os.close(fd)
-                return
-            kept.open.append(fd)
-            kept.folders[key, flags] = fd
-        assert kept is not None
-        try:
-            yield fd
-        except (NotFound, FileNotFoundError):  # it may have been deleted, and made anew
-            kept.folders.pop((key, flags), None)
-            raise
+        return self._folders.block()
 
     @contextmanager
     def _at(self, key: str) -> Iterator[tuple[int, str]]:
@@ -303,7 +252,7 @@ class WritableLocalStore(LocalStore, WritableStore):
             raise Denied(f"{key or 'the root'} is no name that can be changed")
         if "\0" in name:
             raise NotFound(f"no key {key!r}")
-        with self._folder(above, _FOLDER) as fd:
+        with self._folders.opened(above, _FOLDER) as fd:
             yield fd, name
 
     @contextmanager
