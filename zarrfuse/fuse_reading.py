@@ -144,7 +144,7 @@ class ReadingOperations(ListingOperations):
         thread = ctx.pid
         again = self._second_tries.get(thread)
         if again is not None and again.file is not None:
-            if inode in (again.file.inode, again.asked):
+            if flags == again.flags and inode in (again.file.inode, again.asked):
                 return await self._open_again(thread, again.file, inode, flags)
             await self._no_second_try(thread)
         is_second = again is not None and self._is_second(inode, thread)
@@ -199,14 +199,16 @@ class ReadingOperations(ListingOperations):
         """Raises `Stale` if the kernel has to look the name up again, and `NotFound` if `is_second`."""
         if flags & WRITING:
             raise ReadOnly("the mount is read-only")
-        return await self._open_to_read(inode, thread, is_second=is_second)
+        return await self._open_to_read(inode, flags, thread, is_second=is_second)
 
     def _named_at(self, inode: int) -> tuple[Directory, str]:
         """The name that the kernel takes an inode for."""
         directory, slot = self.inodes.place(inode)
         return directory, directory.entries[slot].name
 
-    async def _open_to_read(self, inode: int, thread: int, *, is_second: bool) -> pyfuse3.FileInfo:
+    async def _open_to_read(
+        self, inode: int, flags: int, thread: int, *, is_second: bool
+    ) -> pyfuse3.FileInfo:
         entry = self.inodes.entry(inode)
         if entry.denied:
             raise Denied(f"{entry.name} leads out of the store")
@@ -228,7 +230,7 @@ class ReadingOperations(ListingOperations):
         )
         if thread:
             file = self._counted(directory, new_slot, reader)
-            self._to_try_again(thread, inode, os.O_RDONLY, named, file)
+            self._to_try_again(thread, inode, flags, named, file)
         else:  # in another container: who it is cannot be told
             reader.close()
         raise Stale(f"{named[1]} has changed; the kernel looks it up again")

@@ -89,7 +89,7 @@ class WritingOperations(StoringOperations):
                 return await self._once_more(file, flags)
         if flags & WRITING:
             return await self._open_to_write(inode, flags, thread, is_second=is_second)
-        return await self._open_to_read(inode, thread, is_second=is_second)
+        return await self._open_to_read(inode, flags, thread, is_second=is_second)
 
     def _named_at(self, inode: int) -> tuple[Directory, str]:
         """See `ReadingOperations`: its own, or what it was renamed to."""

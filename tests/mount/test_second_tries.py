@@ -99,6 +99,21 @@ def test_who_locks_a_file_that_is_gone_and_back_locks_what_others_do(source: Pat
         run(requests)
 
 
+def test_who_does_not_come_to_the_second_try_reads_what_is_stored(source: Path) -> None:
+    async def requests(kernel: PlayedKernel) -> None:
+        inode = await kernel.lookup(DOCUMENT, 1)
+        with pytest.raises(FUSEError):
+            await kernel.open(DOCUMENT, inode, os.O_RDWR | os.O_TRUNC, 1)
+        # A folder above is gone for a moment, so the kernel does not come to this name.
+        async for _ in kernel.opening(DOCUMENT, os.O_RDONLY, 1):
+            pass
+        assert await kernel.read(kernel.opened[0]) == text(0)
+        assert not kernel.opened[0].direct
+
+    with serving(source, "chunks") as run:
+        run(requests)
+
+
 class Programs:
     """Three threads that use two files; each step of each is one request."""
 
