@@ -308,11 +308,12 @@ class ReadingOperations(ListingOperations):
         self.inodes.hold(file.inode)
         info = pyfuse3.FileInfo(fh=handle)
         info.direct_io = direct or isinstance(file.reader, LiveReader)
+        info.keep_cache = False
         if info.direct_io:
             self._put_past_cache(file)
-            info.keep_cache = False
-        else:
-            info.keep_cache = file.is_kept is not None and (file.is_kept or self._push(file))
+        elif file.is_kept is not None:
+            info.keep_cache = file.is_kept or self._push(file)
+            file.is_kept = True  # from now on it is what this handle reads
         return info
 
     def _push(self, file: OpenFile) -> bool:
@@ -325,7 +326,7 @@ class ReadingOperations(ListingOperations):
         if not 0 < size <= self._tuning.pushed_bytes:
             return False
         directory, slot = self.inodes.place(file.inode)
-        if file.handles > 1 or directory.opened[slot][0] > 1:
+        if directory.opened[slot][0] > 1:
             return False
         data = self._buffer[:size]
         try:
