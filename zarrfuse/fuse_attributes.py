@@ -13,7 +13,7 @@ from zarrfuse.errors import NotSupported, ReadOnly, Stale
 from zarrfuse.fuse import answered
 from zarrfuse.fuse_storing import SLOWEST_STORE
 from zarrfuse.fuse_writing import WritingOperations
-from zarrfuse.handles import OpenFile, Opening
+from zarrfuse.handles import OpenFile, Opening, SecondTry
 from zarrfuse.inodes import ROOT_INODE
 from zarrfuse.stores.base import Entry, Kind
 
@@ -61,7 +61,7 @@ class AttributeOperations(WritingOperations):
             except Stale:
                 if ctx.pid and not is_second:
                     await self._no_second_try(ctx.pid)
-                    self._to_try_again(ctx.pid, inode, None)
+                    self._try_again(ctx.pid, SecondTry(inode, self._names_of(inode), None))
                 raise
         return await self._attributes_of(inode, ctx.pid)
 

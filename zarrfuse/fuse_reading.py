@@ -16,6 +16,7 @@ Owns what the kernel may keep of a file's bytes. Knows nothing of Zarr. Used by 
 import functools
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyfuse3
 import trio
@@ -33,6 +34,8 @@ LARGEST_READ = 1 << 20  # no kernel asks for more at once
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 _SECOND_TRY_S = 10.0
 """How long a file that was opened waits for the thread that is to open it once more."""
+_SECOND_LOOK_S = 1.0
+"""How long a thread may take to ask once more for what was not there."""
 
 Named = Callable[[], tuple[Directory, str]]
 """Tells a folder and a name, which may be others after a while."""
@@ -64,21 +67,22 @@ class ReadingOperations(ListingOperations):
         self, thread: int, again: SecondTry, parent_inode: int, name: str
     ) -> pyfuse3.EntryAttributes:
         directory = self.inodes.directory(parent_inode)
-        if again.file is not None and again.named == (directory, name):
-            return self._told_of(again.file)
+        if again.file is not None:
+            where, slot = self.inodes.place(again.file.inode)
+            if (where, where.entries[slot].name) == (directory, name):
+                return self._told_of(again.file)
         try:
             entry = await self._entry(directory, name)
             if again.flags is None or entry.kind is not Kind.FILE or entry.denied or directory.live:
                 return self._told(directory, entry)
-            named, file = await self._opened_anew(lambda: (directory, name), again.flags)
+            file = await self._opened_anew(lambda: (directory, name), again.flags)
         except NotFound:
             directory.drop(name)
-            if again.is_missed:
-                await self._no_second_try(thread)
-            again.is_missed = True
+            if again.file is None:  # the kernel may ask once more, if others are making it
+                self._try_again(thread, replace(again))
             return self._replies.nothing
         await self._no_second_try(thread)
-        self._to_try_again(thread, again.asked, again.flags, named, file)
+        self._try_again(thread, replace(again, file=file))
         return self._told_of(file)
 
     def _told_of(self, file: OpenFile) -> pyfuse3.EntryAttributes:
@@ -91,28 +95,24 @@ class ReadingOperations(ListingOperations):
 
     # -- second tries --------------------------------------------------------------------------
 
-    def _to_try_again(
-        self,
-        thread: int,
-        asked: int,
-        flags: int | None,
-        named: tuple[Directory, str] | None = None,
-        file: OpenFile | None = None,
-    ) -> None:
-        """A thread is about to be answered ESTALE; `file`: what was opened for it, under `named`."""
-        place, slot = self.inodes.place(asked)
-        names = {place.entries[slot].name, (named or self._named_at(asked))[1]}
-        again = self._second_tries[thread] = SecondTry(asked, frozenset(names), flags, file, named)
-        if file is not None:
-            file.thread = thread
-            file.handles += 1
-            self.inodes.hold(file.inode)
+    def _try_again(self, thread: int, again: SecondTry) -> None:
+        """A thread is about to be answered ESTALE, or was just now."""
+        self._second_tries[thread] = again
+        if again.file is not None:
+            again.file.thread = thread
+            again.file.handles += 1
+            self.inodes.hold(again.file.inode)
         assert self._nursery is not None
         self._nursery.start_soon(self._give_up, thread, again)
 
+    def _names_of(self, inode: int) -> frozenset[str]:
+        """The names that a program may mean by an inode."""
+        directory, slot = self.inodes.place(inode)
+        return frozenset((directory.entries[slot].name, self._named_at(inode)[1]))
+
     async def _give_up(self, thread: int, again: SecondTry) -> None:
         """A thread may be killed before it tries again."""
-        await trio.sleep(_SECOND_TRY_S)
+        await trio.sleep(_SECOND_LOOK_S if again.file is None else _SECOND_TRY_S)
         if self._second_tries.get(thread) is again:
             await self._no_second_try(thread)
 
@@ -152,7 +152,7 @@ class ReadingOperations(ListingOperations):
             return await self._open(inode, flags, thread, is_second=is_second)
         except Stale:
             if thread and not is_second and thread not in self._second_tries:
-                self._to_try_again(thread, inode, flags)
+                self._try_again(thread, SecondTry(inode, self._names_of(inode), flags))
             raise
 
     async def _open_again(
@@ -230,7 +230,8 @@ class ReadingOperations(ListingOperations):
         )
         if thread:
             file = self._counted(directory, new_slot, reader)
-            self._to_try_again(thread, inode, flags, named, file)
+            names = self._names_of(inode)
+            self._try_again(thread, SecondTry(inode, names, flags, file))
         else:  # in another container: who it is cannot be told
             reader.close()
         raise Stale(f"{named[1]} has changed; the kernel looks it up again")
@@ -258,13 +259,10 @@ class ReadingOperations(ListingOperations):
             raise Corrupt(f"{name} is said to have {reader.size} bytes")
         return (directory, name), reader
 
-    async def _opened_anew(
-        self, named: Named, flags: int
-    ) -> tuple[tuple[Directory, str], OpenFile]:
+    async def _opened_anew(self, named: Named, flags: int) -> OpenFile:
         """A name, opened for who tries for the second time. Raises `NotFound`."""
         (directory, name), reader = await self._reader(named)
-        slot = self._slot_for(directory, entry_of(name, reader))
-        return (directory, name), self._counted(directory, slot, reader)
+        return self._counted(directory, self._slot_for(directory, entry_of(name, reader)), reader)
 
     def _is_outdated(self, directory: Directory, slot: int, reader: Reader) -> bool:
         """Whether what was opened is another file than the one the kernel takes this slot for."""

@@ -30,7 +30,7 @@ from zarrfuse.errors import Exists, NotFound, NotSupported, Stale
 from zarrfuse.fuse import answered
 from zarrfuse.fuse_reading import WRITING, Named
 from zarrfuse.fuse_storing import StoringOperations
-from zarrfuse.handles import OpenFile, Opening
+from zarrfuse.handles import OpenFile, Opening, SecondTry
 from zarrfuse.inodes import Directory, is_hidden
 from zarrfuse.stores.base import Entry, Reader, entry_of
 from zarrfuse.views.base import Folder, Writer
@@ -146,7 +146,8 @@ class WritingOperations(StoringOperations):
             if not thread:  # in another container: who it is cannot be told
                 return self._handle_on(self._copy(opening, writer, inode), direct=True)
             file = self._copy_apart(opening, writer, shown=inode)
-            self._to_try_again(thread, inode, flags, opening.named, file)
+            names = self._names_of(inode)
+            self._try_again(thread, SecondTry(inode, names, flags, file))
             raise Stale(f"{name} gets an inode of its own for who writes it")
         now, known = entry_of(name, writer), place.entries[slot]
         if place.is_current(slot) and known.identity in (0, now.identity):
@@ -156,7 +157,8 @@ class WritingOperations(StoringOperations):
         slot = self._slot_for(directory, now, was=slot if place is directory else -1)
         if thread:
             file = self._opened_shared(directory, slot, writer)
-            self._to_try_again(thread, inode, flags, opening.named, file)
+            names = self._names_of(inode)
+            self._try_again(thread, SecondTry(inode, names, flags, file))
         else:
             writer.close()
         raise Stale(f"{name} is another file now")
@@ -183,18 +185,17 @@ class WritingOperations(StoringOperations):
                 return opening, writer
             await self._workers.run(writer.close)  # it was renamed meanwhile, or a folder above
 
-    async def _opened_anew(
-        self, named: Named, flags: int
-    ) -> tuple[tuple[Directory, str], OpenFile]:
+    async def _opened_anew(self, named: Named, flags: int) -> OpenFile:
         """See `ReadingOperations`; to read or to write."""
         if not flags & WRITING:
             return await super()._opened_anew(named, flags)
         opening, writer = await self._writer(named, flags, is_sure=False)
-        directory, name = opening.named
         if writer.is_private:
-            return opening.named, self._copy_apart(opening, writer)
-        slot = self._slot_for(directory, entry_of(name, writer))
-        return opening.named, self._opened_shared(directory, slot, writer)
+            return self._copy_apart(opening, writer)
+        directory, name = opening.named
+        return self._opened_shared(
+            directory, self._slot_for(directory, entry_of(name, writer)), writer
+        )
 
     def _counted(self, directory: Directory, slot: int, reader: Reader) -> OpenFile:
         """See `ReadingOperations`; who reads the stored file itself shares it."""

@@ -117,10 +117,6 @@ class SecondTry:
     flags: int | None
     file: OpenFile | None = None
     """What was opened for it already; nothing, if there was no such name."""
-    named: tuple[Directory, str] | None = None
-    """The folder and name of `file`."""
-    is_missed: bool = False
-    """Whether it was told that there is no such name: it asks once more whether there is one by now."""
 
 
 class OpenDirectory:

@@ -90,6 +90,18 @@ class PlayedKernel:
         self._names[name] = inode, may_keep
         return inode
 
+    async def is_still(self, name: str, inode: int, thread: int) -> bool:
+        """Whether a name still has the inode that was known. If not, what it has is not remembered."""
+        told = await self.operations.lookup(ROOT_INODE, name.encode(), _by(thread))
+        found = told.st_ino
+        self._lookups[found] += found > 0
+        if found == inode:
+            self._names[name] = inode, told.entry_timeout > 0
+            return True
+        if self._names.get(name, (0,))[0] == inode:
+            del self._names[name]
+        return False
+
     async def open(self, name: str, inode: int, flags: int, thread: int) -> Opened:
         """Open an inode."""
         info = await self.operations.open(inode, flags, _by(thread))
@@ -150,7 +162,7 @@ class PlayedKernel:
 
     async def forget(self) -> None:
         """Give back all that was looked up."""
-        await self.operations.forget(list(self._lookups.items()))
+        await self.operations.forget(list((+self._lookups).items()))
         self._lookups.clear()
         self._names.clear()
 
@@ -160,12 +172,16 @@ class PlayedKernel:
         """`open(name, flags)`: how the kernel goes about it, with a second try."""
         for is_second in (False, True):
             inode, may_keep = self._names.get(name, (0, False))
-            if not may_keep or is_second:
-                known, inode = inode, await self.lookup(name, thread)
-                yield
-                if known and inode != known:  # it was another one: now it is looked up for good
+            while not may_keep or is_second:
+                if not inode:
                     inode = await self.lookup(name, thread)
                     yield
+                    break
+                is_still = await self.is_still(name, inode, thread)
+                yield
+                if is_still:
+                    break
+                inode, may_keep = self._names.get(name, (0, False))  # by others, meanwhile
             try:
                 if inode:
                     await self.open(name, inode, flags & ~os.O_CREAT, thread)
