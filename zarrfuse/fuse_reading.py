@@ -81,8 +81,9 @@ class ReadingOperations(ListingOperations):
             if again.file is None:  # the kernel may ask once more, if others are making it
                 self._try_again(thread, replace(again))
             return self._replies.nothing
-        await self._no_second_try(thread)
+        before = self._second_tries.pop(thread, None)
         self._try_again(thread, replace(again, file=file))
+        await self._given_up(before)
         return self._told_of(file)
 
     def _told_of(self, file: OpenFile) -> pyfuse3.EntryAttributes:
@@ -117,7 +118,9 @@ class ReadingOperations(ListingOperations):
             await self._no_second_try(thread)
 
     async def _no_second_try(self, thread: int) -> None:
-        again = self._second_tries.pop(thread, None)
+        await self._given_up(self._second_tries.pop(thread, None))
+
+    async def _given_up(self, again: SecondTry | None) -> None:
         if again is None or again.file is None:
             return
         file = again.file
