@@ -211,14 +211,8 @@ class ZarrOperations(pyfuse3.Operations):
 
     # -- names -------------------------------------------------------------------------------
 
-    @answered
-    async def lookup(
-        self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
-    ) -> pyfuse3.EntryAttributes:
-        """A name in a folder. A name that is not there is an answer to keep as well."""
-        return await self._named(parent_inode, os.fsdecode(name))
-
     async def _named(self, parent_inode: int, name: str) -> pyfuse3.EntryAttributes:
+        """A name in a folder. A name that is not there is an answer to keep as well."""
         directory = self.inodes.directory(parent_inode)
         if is_hidden(name):
             return self._replies.nothing

@@ -27,7 +27,7 @@ from zarrfuse.fuse import answered
 from zarrfuse.fuse_listing import ListingOperations
 from zarrfuse.handles import OpenFile, SecondTry
 from zarrfuse.inodes import Directory
-from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
+from zarrfuse.stores.base import Kind, Reader, entry_of, is_live
 from zarrfuse.views.control import LiveReader
 
 LARGEST_READ = 1 << 20  # no kernel asks for more at once
@@ -35,7 +35,7 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 _SECOND_TRY_S = 10.0
 """How long a file that was opened waits for the thread that is to open it once more."""
 _SECOND_LOOK_S = 1.0
-"""How long a thread may take to ask once more for what was not there."""
+"""How long what a thread looks up is taken for a second try, if there was nothing at the first."""
 
 Named = Callable[[], tuple[Directory, str]]
 """Tells a folder and a name, which may be others after a while."""
@@ -56,7 +56,7 @@ class ReadingOperations(ListingOperations):
     async def lookup(
         self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
-        """A name in a folder. A name that is not there is an answer to keep as well."""
+        """A name in a folder, or what was opened under it for who tries again."""
         text = os.fsdecode(name)
         again = self._second_tries.get(ctx.pid)
         if again is None or text not in again.names:
@@ -67,7 +67,7 @@ class ReadingOperations(ListingOperations):
         self, thread: int, again: SecondTry, parent_inode: int, name: str
     ) -> pyfuse3.EntryAttributes:
         directory = self.inodes.directory(parent_inode)
-        if again.file is not None:
+        if again.file is not None and not again.is_found:
             where, slot = self.inodes.place(again.file.inode)
             if (where, where.entries[slot].name) == (directory, name):
                 return self._told_of(again.file)
@@ -75,14 +75,13 @@ class ReadingOperations(ListingOperations):
             entry = await self._entry(directory, name)
             if again.flags is None or entry.kind is not Kind.FILE or entry.denied or directory.live:
                 return self._told(directory, entry)
+            directory.put(entry)
             file = await self._opened_anew(lambda: (directory, name), again.flags)
         except NotFound:
-            directory.drop(name)
-            if again.file is None:  # the kernel may ask once more, if others are making it
-                self._try_again(thread, replace(again))
+            directory.drop(name)  # the kernel may ask once more, if others are making it
             return self._replies.nothing
         before = self._second_tries.pop(thread, None)
-        self._try_again(thread, replace(again, file=file))
+        self._try_again(thread, replace(again, file=file, is_found=True))
         await self._given_up(before)
         return self._told_of(file)
 
@@ -113,7 +112,8 @@ class ReadingOperations(ListingOperations):
 
     async def _give_up(self, thread: int, again: SecondTry) -> None:
         """A thread may be killed before it tries again."""
-        await trio.sleep(_SECOND_LOOK_S if again.file is None else _SECOND_TRY_S)
+        is_sure = again.file is not None and not again.is_found
+        await trio.sleep(_SECOND_TRY_S if is_sure else _SECOND_LOOK_S)
         if self._second_tries.get(thread) is again:
             await self._no_second_try(thread)
 
@@ -137,7 +137,8 @@ class ReadingOperations(ListingOperations):
         if again is None or again.file is not None:
             return False
         del self._second_tries[thread]
-        return inode == again.asked or self._named_at(inode)[1] in again.names
+        is_set = again.flags is None and self._named_at(inode)[1] in again.names
+        return is_set or inode == again.asked
 
     # -- opening -------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class ReadingOperations(ListingOperations):
             if flags == again.flags and inode in (again.file.inode, again.asked):
                 return await self._open_again(thread, again.file, inode, flags)
             await self._no_second_try(thread)
-        is_second = again is not None and self._is_second(inode, thread)
+        is_second = self._is_second(inode, thread)
         try:
             return await self._open(inode, flags, thread, is_second=is_second)
         except Stale:
@@ -190,7 +191,7 @@ class ReadingOperations(ListingOperations):
     async def _once_more(
         self, file: OpenFile, flags: int, *, direct: bool = False
     ) -> pyfuse3.FileInfo:
-        """A handle on an open file, instead of one that is counted already."""
+        """A handle on an open file, which takes over one that `file.handles` counts already."""
         try:
             return self._handle_on(file, direct=direct)
         finally:
@@ -219,22 +220,18 @@ class ReadingOperations(ListingOperations):
             named, reader = await self._reader(functools.partial(self._named_at, inode))
         except NotFound:
             place, slot = self.inodes.place(inode)
-            if is_second or place.is_current(slot):
+            if is_second or (place.is_current(slot) and not self.writable):
                 raise
-            raise Stale(f"{entry.name} was another file") from None
+            raise Stale(f"{entry.name} is gone; the kernel looks it up again") from None
         place, slot = self.inodes.place(inode)
         if not self._is_outdated(place, slot, reader):
             file = self._counted(place, slot, reader)
             file.thread = thread
             return self._handle_on(file)
-        directory, name = named
-        new_slot = self._slot_for(
-            directory, entry_of(name, reader), was=slot if place is directory else -1
-        )
+        new_slot = await self._slot_for(named, reader, was=slot if place is named[0] else -1)
         if thread:
-            file = self._counted(directory, new_slot, reader)
-            names = self._names_of(inode)
-            self._try_again(thread, SecondTry(inode, names, flags, file))
+            file = self._counted(named[0], new_slot, reader)
+            self._try_again(thread, SecondTry(inode, self._names_of(inode), flags, file))
         else:  # in another container: who it is cannot be told
             reader.close()
         raise Stale(f"{named[1]} has changed; the kernel looks it up again")
@@ -264,8 +261,8 @@ class ReadingOperations(ListingOperations):
 
     async def _opened_anew(self, named: Named, flags: int) -> OpenFile:
         """A name, opened for who tries for the second time. Raises `NotFound`."""
-        (directory, name), reader = await self._reader(named)
-        return self._counted(directory, self._slot_for(directory, entry_of(name, reader)), reader)
+        there, reader = await self._reader(named)
+        return self._counted(there[0], await self._slot_for(there, reader), reader)
 
     def _is_outdated(self, directory: Directory, slot: int, reader: Reader) -> bool:
         """Whether what was opened is another file than the one the kernel takes this slot for."""
@@ -279,10 +276,23 @@ class ReadingOperations(ListingOperations):
             or bool(now.identity and entry.identity and now.identity != entry.identity)
         )
 
-    def _slot_for(self, directory: Directory, entry: Entry, *, was: int = -1) -> int:
-        """A slot for what was opened: that of its name, unless others may know better what is under
-        that. `was`: the slot that it was opened by."""
-        slot = directory.slots.get(entry.name, was)
+    async def _slot_for(self, named: tuple[Directory, str], file: Reader, *, was: int = -1) -> int:
+        """A slot for what was opened: that of its name, unless others know better what is under that.
+
+        `was`: the slot that it was opened by. Closes the file if that cannot be told.
+        """
+        directory, name = named
+        entry = entry_of(name, file)
+        slot = directory.slots.get(name, was)
+        if slot != was and entry.identity and directory.is_another(entry, slot):
+            # Who locks a file has to have its one inode.
+            try:
+                slot = directory.put(await self._looked_up(directory, name))
+            except NotFound:
+                pass
+            except BaseException:
+                file.close()
+                raise
         if slot == was or not directory.is_another(entry, slot):
             return directory.put(entry)
         return directory.put_apart(entry)

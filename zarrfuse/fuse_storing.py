@@ -135,9 +135,8 @@ class StoringOperations(ReadingOperations):
                 except OSError:
                     directory.changed(name, time.monotonic())  # asked for when it is needed
         if self._is_shared(directory, slot) and directory.is_open(slot):
-            waiting = (again.file for again in self._second_tries.values())
-            for other in chain(self._files.values(), waiting):
-                if other is not None and other.inode == file.inode:
+            for other in self._files.values():
+                if other.inode == file.inode:
                     self._shared.setdefault(file.inode, other)
                     break
         if file.writer is not None and file.writer.is_private:

@@ -112,10 +112,11 @@ class WritingOperations(StoringOperations):
         self, file: OpenFile, flags: int, *, direct: bool = False
     ) -> pyfuse3.FileInfo:
         """See `ReadingOperations`; emptied, if that is asked for."""
-        if flags & os.O_TRUNC and file.writer is not None:
+        if flags & os.O_TRUNC and file.writer is not None and file.writer.size:
             try:
                 await self._in_thread(file, functools.partial(file.writer.truncate, 0))
             except BaseException:
+                file.is_broken = file.writer.is_private
                 await self._one_less(file)
                 raise
             self._has_changed(file, file.writer)
@@ -146,19 +147,17 @@ class WritingOperations(StoringOperations):
             if not thread:  # in another container: who it is cannot be told
                 return self._handle_on(self._copy(opening, writer, inode), direct=True)
             file = self._copy_apart(opening, writer, shown=inode)
-            names = self._names_of(inode)
-            self._try_again(thread, SecondTry(inode, names, flags, file))
+            self._try_again(thread, SecondTry(inode, self._names_of(inode), flags, file))
             raise Stale(f"{name} gets an inode of its own for who writes it")
         now, known = entry_of(name, writer), place.entries[slot]
         if place.is_current(slot) and known.identity in (0, now.identity):
             if flags & os.O_TRUNC:
                 directory.changed(name, time.monotonic())
             return self._handle_on(self._opened_shared(place, slot, writer))
-        slot = self._slot_for(directory, now, was=slot if place is directory else -1)
+        slot = await self._slot_for(opening.named, writer, was=slot if place is directory else -1)
         if thread:
             file = self._opened_shared(directory, slot, writer)
-            names = self._names_of(inode)
-            self._try_again(thread, SecondTry(inode, names, flags, file))
+            self._try_again(thread, SecondTry(inode, self._names_of(inode), flags, file))
         else:
             writer.close()
         raise Stale(f"{name} is another file now")
@@ -189,20 +188,17 @@ class WritingOperations(StoringOperations):
         """See `ReadingOperations`; to read or to write."""
         if not flags & WRITING:
             return await super()._opened_anew(named, flags)
-        opening, writer = await self._writer(named, flags, is_sure=False)
+        opening, writer = await self._writer(named, flags & ~os.O_TRUNC, is_sure=False)
         if writer.is_private:
             return self._copy_apart(opening, writer)
-        directory, name = opening.named
-        return self._opened_shared(
-            directory, self._slot_for(directory, entry_of(name, writer)), writer
-        )
+        slot = await self._slot_for(opening.named, writer)
+        return self._opened_shared(opening.named[0], slot, writer)
 
-    def _counted(self, directory: Directory, slot: int, reader: Reader) -> OpenFile:
+    def _handle_on(self, file: OpenFile, *, direct: bool = False) -> pyfuse3.FileInfo:
         """See `ReadingOperations`; who reads the stored file itself shares it."""
-        file = super()._counted(directory, slot, reader)
-        if self._is_shared(directory, slot):
+        if self._is_shared(*self.inodes.place(file.inode)):
             self._shared.setdefault(file.inode, file)
-        return file
+        return super()._handle_on(file, direct=direct)
 
     def _opened_shared(self, directory: Directory, slot: int, writer: Writer) -> OpenFile:
         directory.opened[slot] = (directory.opened.get(slot, (0,))[0] + 1, -1, -1)

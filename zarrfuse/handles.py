@@ -117,6 +117,9 @@ class SecondTry:
     flags: int | None
     file: OpenFile | None = None
     """What was opened for it already; nothing, if there was no such name."""
+    is_found: bool = False
+    """Whether `file` was opened when the name was looked up, which may have been for something else:
+    when it is looked up once more, what there is by then is opened."""
 
 
 class OpenDirectory:

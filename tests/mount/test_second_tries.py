@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import trio
 from datasets import array, write_keys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,6 +29,8 @@ async def is_told_stale(kernel: PlayedKernel, inode: int, thread: int) -> None:
 
 
 async def make_anew(kernel: PlayedKernel, name: str, version: int, thread: int) -> None:
+    if await kernel.lookup(name, thread):
+        await kernel.unlink(name, thread)
     opened = await kernel.create(name, os.O_RDWR | os.O_CREAT, thread)
     await kernel.write(opened, text(version), thread)
     await kernel.close(opened)
@@ -119,6 +122,111 @@ def test_who_does_not_come_to_the_second_try_reads_what_is_stored(source: Path) 
         run(requests)
 
 
+def test_a_name_that_comes_back_later_is_not_a_second_try(source: Path) -> None:
+    async def requests(kernel: PlayedKernel) -> None:
+        inode = await kernel.lookup(DOCUMENT, 1)
+        await kernel.unlink(DOCUMENT, 2)
+        with pytest.raises(FUSEError):
+            await kernel.open(DOCUMENT, inode, os.O_RDWR | os.O_TRUNC, 1)
+        assert not await kernel.lookup(DOCUMENT, 1)  # so the program is told that there is none
+        await make_anew(kernel, DOCUMENT, 1, 2)
+        assert await kernel.size(await kernel.lookup(DOCUMENT, 1), 1) == len(text(1))
+        await make_anew(kernel, DOCUMENT, 2, 2)
+        async for _ in kernel.opening(DOCUMENT, os.O_RDWR, 1):
+            pass
+        assert await kernel.read(kernel.opened[0]) == text(2)
+
+    with serving(source, "chunks") as run:
+        run(requests)
+
+
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR])
+@pytest.mark.parametrize("name", [DOCUMENT, ORDINARY])
+def test_who_makes_what_others_have_just_deleted_is_not_told_that_it_is_not_there(
+    source: Path, name: str, flags: int
+) -> None:
+    async def requests(kernel: PlayedKernel) -> None:
+        await kernel.lookup(name, 1)
+        (source / name).unlink()
+        async for _ in kernel.opening(name, flags | os.O_CREAT, 1):
+            pass
+        assert len(kernel.opened) == 1
+
+    with serving(source, "chunks") as run:
+        run(requests)
+
+
+class Replaced:
+    """A file that others replace in the source."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.kept = [path.open()]  # so that no two of them have the same number
+
+    def by(self, data: bytes) -> None:
+        draft = self.path.with_name(".draft")
+        draft.write_bytes(data)
+        self.kept.append(draft.open())
+        draft.rename(self.path)
+
+
+def test_a_file_has_one_inode_however_often_it_was_replaced(source: Path) -> None:
+    file = Replaced(source / ORDINARY)
+
+    async def requests(kernel: PlayedKernel) -> None:
+        oldest = await kernel.lookup(ORDINARY, 1)
+        file.by(b"11")
+        await trio.sleep(1.1)
+        assert await kernel.lookup(ORDINARY, 2) != oldest
+        file.by(b"222")
+        with pytest.raises(FUSEError):
+            await kernel.open(ORDINARY, oldest, os.O_RDWR, 1)
+        first = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 1), os.O_RDWR, 1)
+        second = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 2), os.O_RDWR, 2)
+        assert first.inode == second.inode
+
+    with serving(source, "plain") as run:
+        run(requests)
+
+
+def test_a_file_that_others_make_anew_has_one_inode(source: Path) -> None:
+    file = Replaced(source / ORDINARY)
+
+    async def requests(kernel: PlayedKernel) -> None:
+        inode = await kernel.lookup(ORDINARY, 1)
+        file.path.unlink()
+        with pytest.raises(FUSEError):
+            await kernel.open(ORDINARY, inode, os.O_RDWR, 1)
+        file.by(b"1")
+        first = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 1), os.O_RDWR, 1)
+        second = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 2), os.O_RDWR, 2)
+        assert first.inode == second.inode
+
+    with serving(source, "plain") as run:
+        run(requests)
+
+
+def test_a_file_that_others_close_meanwhile_has_the_size_of_now(source: Path) -> None:
+    file = Replaced(source / ORDINARY)
+
+    async def requests(kernel: PlayedKernel) -> None:
+        inode = await kernel.lookup(ORDINARY, 1)
+        file.by(b"11")
+        with pytest.raises(FUSEError):
+            await kernel.open(ORDINARY, inode, os.O_RDWR, 1)
+        inode = await kernel.lookup(ORDINARY, 1)
+        other = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 2), os.O_RDWR, 2)
+        assert other.inode == inode
+        await kernel.close(other)
+        writer = await kernel.open(ORDINARY, inode, os.O_RDWR, 1)
+        await kernel.unlink(ORDINARY, 2)
+        await kernel.write(writer, b"of a file without a name", 1)
+        assert await kernel.size(writer.inode, 1) == 24
+
+    with serving(source, "plain") as run:
+        run(requests)
+
+
 class Programs:
     """Three threads that use two files; each step of each is one request."""
 
@@ -162,8 +270,6 @@ class Programs:
         elif what == "unlink" and await kernel.lookup(name, thread):
             await kernel.unlink(name, thread)
         elif what == "anew":
-            if await kernel.lookup(name, thread):
-                await kernel.unlink(name, thread)
             await make_anew(kernel, name, self.version, thread)
         elif what == "outside":
             draft = self.source / ".outside"
