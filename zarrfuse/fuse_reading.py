@@ -75,7 +75,6 @@ class ReadingOperations(ListingOperations):
             entry = await self._entry(directory, name)
             if again.flags is None or entry.kind is not Kind.FILE or entry.denied or directory.live:
                 return self._told(directory, entry)
-            directory.put(entry)
             file = await self._opened_anew(lambda: (directory, name), again.flags)
         except NotFound:
             directory.drop(name)  # the kernel may ask once more, if others are making it
