@@ -6,8 +6,10 @@ opened already when that is said, and has an inode: the next look-up of the name
 it, and the next open takes it, whatever has become of the name meanwhile. Where there is no such name any
 more, there is nothing to take; should there be one again when it is looked up, it is opened then.
 
-So nobody opens an inode for which the kernel has other bytes: it has one size for all who do. Only who
-does not look the name up (`/proc/self/fd/3`) may have to; that goes past the kernel's cache.
+So nobody opens an inode for which the kernel has other bytes: it has one size for all who do. But who
+does not look the name up (`/proc/self/fd/3`), or writes from where its thread cannot be told (another
+container), may have to; that goes past the kernel's cache, and can give others who have the inode open a
+wrong size.
 
 Owns what the kernel may keep of a file's bytes. Knows nothing of Zarr. Used by `daemon`, and by
 `fuse_storing` for mounts that are written.

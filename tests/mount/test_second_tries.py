@@ -170,6 +170,13 @@ class Replaced:
         draft.rename(self.path)
 
 
+async def have_one_inode(kernel: PlayedKernel) -> None:
+    """Two threads, of which the first was told to try again: the kernel keeps locks by inode."""
+    first = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 1), os.O_RDWR, 1)
+    second = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 2), os.O_RDWR, 2)
+    assert first.inode == second.inode
+
+
 def test_a_file_has_one_inode_however_often_it_was_replaced(source: Path) -> None:
     file = Replaced(source / ORDINARY)
 
@@ -181,9 +188,7 @@ def test_a_file_has_one_inode_however_often_it_was_replaced(source: Path) -> Non
         file.by(b"222")
         with pytest.raises(FUSEError):
             await kernel.open(ORDINARY, oldest, os.O_RDWR, 1)
-        first = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 1), os.O_RDWR, 1)
-        second = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 2), os.O_RDWR, 2)
-        assert first.inode == second.inode
+        await have_one_inode(kernel)
 
     with serving(source, "plain") as run:
         run(requests)
@@ -198,9 +203,7 @@ def test_a_file_that_others_make_anew_has_one_inode(source: Path) -> None:
         with pytest.raises(FUSEError):
             await kernel.open(ORDINARY, inode, os.O_RDWR, 1)
         file.by(b"1")
-        first = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 1), os.O_RDWR, 1)
-        second = await kernel.open(ORDINARY, await kernel.lookup(ORDINARY, 2), os.O_RDWR, 2)
-        assert first.inode == second.inode
+        await have_one_inode(kernel)
 
     with serving(source, "plain") as run:
         run(requests)
