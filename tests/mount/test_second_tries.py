@@ -122,12 +122,13 @@ def test_who_does_not_come_to_the_second_try_reads_what_is_stored(source: Path) 
         run(requests)
 
 
-def test_a_name_that_comes_back_later_is_not_a_second_try(source: Path) -> None:
+@pytest.mark.parametrize("flags", [os.O_RDWR, os.O_RDWR | os.O_TRUNC])
+def test_a_name_that_comes_back_later_is_not_a_second_try(source: Path, flags: int) -> None:
     async def requests(kernel: PlayedKernel) -> None:
         inode = await kernel.lookup(DOCUMENT, 1)
         await kernel.unlink(DOCUMENT, 2)
         with pytest.raises(FUSEError):
-            await kernel.open(DOCUMENT, inode, os.O_RDWR | os.O_TRUNC, 1)
+            await kernel.open(DOCUMENT, inode, flags, 1)
         assert not await kernel.lookup(DOCUMENT, 1)  # so the program is told that there is none
         await make_anew(kernel, DOCUMENT, 1, 2)
         assert await kernel.size(await kernel.lookup(DOCUMENT, 1), 1) == len(text(1))
@@ -135,6 +136,23 @@ def test_a_name_that_comes_back_later_is_not_a_second_try(source: Path) -> None:
         async for _ in kernel.opening(DOCUMENT, os.O_RDWR, 1):
             pass
         assert await kernel.read(kernel.opened[0]) == text(2)
+
+    with serving(source, "chunks") as run:
+        run(requests)
+
+
+def test_what_was_not_there_once_is_made_when_it_is_deleted_again(source: Path) -> None:
+    async def requests(kernel: PlayedKernel) -> None:
+        inode = await kernel.lookup(DOCUMENT, 1)
+        await kernel.unlink(DOCUMENT, 2)
+        await is_told_stale(kernel, inode, 1)
+        assert not await kernel.lookup(DOCUMENT, 1)
+        await make_anew(kernel, DOCUMENT, 1, 2)
+        assert await kernel.lookup(DOCUMENT, 2)  # so the kernel need not ask for thread 1
+        (source / DOCUMENT).unlink()
+        async for _ in kernel.opening(DOCUMENT, os.O_RDWR | os.O_CREAT, 1):
+            pass
+        assert len(kernel.opened) == 1
 
     with serving(source, "chunks") as run:
         run(requests)
