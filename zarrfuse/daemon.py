@@ -180,7 +180,7 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
 
 def _entry_of(root: Folder) -> Entry:
     entry = root.lookup("")
-    return Entry("", Kind.FOLDER, 0, entry.mtime_ns)
+    return Entry("", Kind.FOLDER, 0, entry.mtime_ns, access=entry.access)
 
 
 def _settle_process() -> None:

@@ -276,7 +276,7 @@ class ZarrOperations(pyfuse3.Operations):
         inode, was_current = directory.inode_of(slot), directory.is_current(slot)
         past_cache = self._open_past_cache(inode, thread)
         if past_cache is not None and not directory.live:
-            now = entry_of(entry.name, past_cache.reader)
+            now = entry_of(entry, past_cache.reader)
             return self._replies.attributes(now, inode, live=True)
         if was_current or not directory.is_open(slot):
             try:

@@ -15,7 +15,6 @@ from zarrfuse.fuse_storing import SLOWEST_STORE
 from zarrfuse.fuse_writing import WritingOperations
 from zarrfuse.handles import OpenFile, Opening, SecondTry
 from zarrfuse.inodes import ROOT_INODE
-from zarrfuse.stores.base import Entry, Kind
 
 
 class AttributeOperations(WritingOperations):
@@ -31,11 +30,12 @@ class AttributeOperations(WritingOperations):
         ctx: pyfuse3.RequestContext,
     ) -> pyfuse3.EntryAttributes:
         """Size and time are set; modes are accepted and have no effect, owners must be as they are."""
-        own = self._replies.attributes(Entry("", Kind.FILE, 0, 0), inode)
-        if (fields.update_uid and attr.st_uid != own.st_uid) or (
-            fields.update_gid and attr.st_gid != own.st_gid
-        ):
-            raise NotSupported("files of a mount belong to who mounted it")
+        if fields.update_uid or fields.update_gid:
+            own = await self._attributes_of(inode, ctx.pid)
+            if (fields.update_uid and attr.st_uid != own.st_uid) or (
+                fields.update_gid and attr.st_gid != own.st_gid
+            ):
+                raise NotSupported("owners cannot be changed through a mount")
         size = attr.st_size if fields.update_size else None
         mtime_ns = attr.st_mtime_ns if fields.update_mtime else None
         file = self._written_at(inode, size, ctx.pid) if fh is None else self._files[fh]

@@ -20,6 +20,7 @@ from zarrfuse.fuse import answered
 from zarrfuse.fuse_attributes import AttributeOperations
 from zarrfuse.fuse_storing import SLOWEST_STORE
 from zarrfuse.inodes import Directory
+from zarrfuse.stores.access import new_folder
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.control import bare
 
@@ -79,7 +80,9 @@ class ReadWriteOperations(AttributeOperations):
         await self._workers.run(functools.partial(directory.folder.make_folder, text))
         now = time.monotonic()
         directory.retire(text, now)
-        told = self._told(directory, Entry(text, Kind.FOLDER, 0, time.time_ns()))
+        access = new_folder(self.inodes.entry(directory.inode).access)
+        made = Entry(text, Kind.FOLDER, 0, time.time_ns(), access=access)
+        told = self._told(directory, made)
         self.inodes.directory(told.st_ino).made_anew(now)
         return told
 

@@ -89,7 +89,7 @@ class ReadingOperations(ListingOperations):
     def _told_of(self, file: OpenFile) -> pyfuse3.EntryAttributes:
         """The kernel is told of an open file, and is to keep nothing of it."""
         directory, slot = self.inodes.place(file.inode)
-        now = entry_of(directory.entries[slot].name, file.reader)
+        now = entry_of(directory.entries[slot], file.reader)
         filled = self._replies.attributes(now, file.inode, live=True)
         self.inodes.looked_up_one(file.inode)
         return filled
@@ -270,10 +270,11 @@ class ReadingOperations(ListingOperations):
         if directory.live:
             return False
         entry = directory.entries[slot]
-        now = entry_of(entry.name, reader)
+        now = entry_of(entry, reader)
         return (
             not directory.is_current(slot)
             or (now.size, now.mtime_ns) != (entry.size, entry.mtime_ns)
+            or now.access != entry.access  # the kernel has allowed something else
             or bool(now.identity and entry.identity and now.identity != entry.identity)
         )
 
@@ -283,7 +284,7 @@ class ReadingOperations(ListingOperations):
         `was`: the slot that it was opened by. Closes the file if that cannot be told.
         """
         directory, name = named
-        entry = entry_of(name, file)
+        entry = entry_of(directory.last_seen(name), file)
         slot = directory.slots.get(name, was)
         if slot != was and entry.identity and directory.is_another(entry, slot):
             # Who locks a file has to have its one inode.

@@ -129,11 +129,11 @@ class StoringOperations(ReadingOperations):
         if self._shared.get(file.inode) is file:
             del self._shared[file.inode]
             if file.writer is not None and directory.is_current(slot):
-                name = directory.entries[slot].name
+                entry = directory.entries[slot]
                 try:
-                    directory.put(entry_of(name, file.writer))
+                    directory.put(entry_of(entry, file.writer))
                 except OSError:
-                    directory.changed(name, time.monotonic())  # asked for when it is needed
+                    directory.changed(entry.name, time.monotonic())  # asked for when it is needed
         if self._is_shared(directory, slot) and directory.is_open(slot):
             for other in self._files.values():
                 if other.inode == file.inode:

@@ -32,7 +32,8 @@ from zarrfuse.fuse_reading import WRITING, Named
 from zarrfuse.fuse_storing import StoringOperations
 from zarrfuse.handles import OpenFile, Opening, SecondTry
 from zarrfuse.inodes import Directory, is_hidden
-from zarrfuse.stores.base import Entry, Reader, entry_of
+from zarrfuse.stores.access import new_file
+from zarrfuse.stores.base import Entry, Kind, Reader, entry_of
 from zarrfuse.views.base import Folder, Writer
 
 
@@ -63,7 +64,7 @@ class WritingOperations(StoringOperations):
                 return self._replies.attributes(entry, now_at, live=True)
         if file is not None:
             entry = directory.entries[slot]
-            now = entry_of(entry.name, file.reader)
+            now = entry_of(entry, file.reader)
             return self._replies.attributes(now, file.shown_inode, live=True)
         return await self._looked_at(inode, thread)
 
@@ -73,7 +74,7 @@ class WritingOperations(StoringOperations):
         file = self._shared.get(inode)
         if file is None:
             return entry
-        return Entry(entry.name, entry.kind, file.reader.size, file.reader.mtime_ns)
+        return entry_of(entry, file.reader)
 
     # -- opening -------------------------------------------------------------------------------
 
@@ -149,8 +150,10 @@ class WritingOperations(StoringOperations):
             file = self._copy_apart(opening, writer, shown=inode)
             self._try_again(thread, SecondTry(inode, self._names_of(inode), flags, file))
             raise Stale(f"{name} gets an inode of its own for who writes it")
-        now, known = entry_of(name, writer), place.entries[slot]
-        if place.is_current(slot) and known.identity in (0, now.identity):
+        known = place.entries[slot]
+        now = entry_of(known, writer)
+        is_same = known.identity in (0, now.identity) and known.access == now.access
+        if place.is_current(slot) and is_same:
             if flags & os.O_TRUNC:
                 directory.changed(name, time.monotonic())
             return self._handle_on(self._opened_shared(place, slot, writer))
@@ -213,12 +216,18 @@ class WritingOperations(StoringOperations):
         """A private copy at an inode that no look-up of its name leads to; `shown`: the one that a
         program is told."""
         directory, name = opening.named
-        slot = directory.put_apart(entry_of(name, writer))
+        known = directory.last_seen(name) if name in directory.slots else self._new(directory, name)
+        slot = directory.put_apart(entry_of(known, writer))
         file = self._copy(opening, writer, directory.inode_of(slot))
         if shown is not None:
             file.shown_inode = shown
         self._private[file.inode] = file
         return file
+
+    def _new(self, directory: Directory, name: str) -> Entry:
+        """A file that is being made in a folder, as it will be once it is stored."""
+        folder = self.inodes.entry(directory.inode)
+        return Entry(name, Kind.FILE, 0, 0, access=new_file(folder.access))
 
     def _copy(self, opening: Opening, writer: Writer, inode: int) -> OpenFile:
         file = OpenFile(writer, inode, writer)
@@ -259,11 +268,10 @@ class WritingOperations(StoringOperations):
                 break
             await self._workers.run(writer.close)  # it would be stored where the folder was
         directory.changed(text, time.monotonic())
-        entry = entry_of(text, writer)
         if writer.is_private:
             file = self._copy_apart(Opening(directory, text), writer)
             return self._handle_on(file), self._told_of(file)
-        told = self._told(directory, entry)
+        told = self._told(directory, entry_of(self._new(directory, text), writer))
         file = self._opened_shared(directory, directory.slots[text], writer)
         return self._handle_on(file), told
 

@@ -235,6 +235,11 @@ class Directory:
         """Take note that a name is gone."""
         self.listing.pop(name, None)
 
+    def last_seen(self, name: str) -> Entry:
+        """What is known of a file of that name; one of no size and time if nothing is."""
+        slot = self.slots.get(name)
+        return Entry(name, Kind.FILE, 0, 0) if slot is None else self.entries[slot]
+
     def put_apart(self, entry: Entry) -> int:
         """Keep the entry of a file that no lookup of its name leads to; its slot."""
         self.entries.append(entry)

@@ -13,6 +13,7 @@ import pyfuse3
 
 from zarrfuse.errors import Corrupt
 from zarrfuse.inodes import SLOT_BITS, Directory
+from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Entry, Kind
 
 OWN_OFFSETS = 2
@@ -28,7 +29,7 @@ class Replies:
     """Makes replies that the kernel may keep for `ttl_s` seconds.
 
     `failed`: told of a name that cannot be shown, with the request and the error. `as_now`: the entry of
-    an inode that is open as it is now. `writable`: which modes files and folders have.
+    an inode that is open as it is now. `writable`: without, nobody has the permission to write.
     """
 
     def __init__(
@@ -42,9 +43,14 @@ class Replies:
         self._ttl_s = min(ttl_s, _FOREVER_S)
         self._failed = failed
         self._as_now = as_now
-        self._file = self._blank(stat.S_IFREG | (0o644 if writable else 0o444), 4096)
-        self._folder = self._blank(stat.S_IFDIR | (0o755 if writable else 0o555), _DIRECTORY_BLOCK)
-        self._link = self._blank(stat.S_IFLNK | 0o777, 4096)
+        self._shown = 0o7777 if writable else 0o7555
+        self._own_file = Access(0o644, os.getuid(), os.getgid())
+        self._own_folder = Access(0o755, os.getuid(), os.getgid())
+        self._file = self._blank(4096)
+        self._file_access: Access | None = None
+        self._give(self._file, stat.S_IFREG, self._own_file)
+        self._folder = self._blank(_DIRECTORY_BLOCK)
+        self._link = self._blank(4096)
         self.nothing = pyfuse3.EntryAttributes()
         """That there is no such name; with inode 0 the kernel keeps that too.
 
@@ -52,16 +58,23 @@ class Replies:
         """
         self.nothing.entry_timeout = 0 if writable else self._ttl_s
 
-    def _blank(self, mode: int, block: int) -> pyfuse3.EntryAttributes:
+    def _blank(self, block: int) -> pyfuse3.EntryAttributes:
         attributes = pyfuse3.EntryAttributes()
-        attributes.st_mode = mode
         attributes.st_blksize = block
         attributes.st_nlink = 1  # for folders too: "not counted", so that find(1) looks in all
         attributes.st_atime_ns = time.time_ns()  # of the mount: reading is not taken note of
-        attributes.st_uid = os.getuid()
-        attributes.st_gid = os.getgid()
         attributes.entry_timeout = attributes.attr_timeout = self._ttl_s
         return attributes
+
+    def _give(self, filled: pyfuse3.EntryAttributes, type_: int, access: Access) -> None:
+        filled.st_mode = type_ | access.mode & self._shown
+        filled.st_uid = access.uid
+        filled.st_gid = access.gid
+
+    def _give_file(self, access: Access | None) -> None:
+        """The next files told of have this access. Nearly always those before had it, too."""
+        self._file_access = access
+        self._give(self._file, stat.S_IFREG, access or self._own_file)
 
     def attributes(
         self, entry: Entry, inode: int, *, live: bool = False
@@ -72,17 +85,23 @@ class Replies:
         """
         if entry.size < 0:
             raise Corrupt(f"{entry.name} is said to have {entry.size} bytes")
-        if entry.kind is Kind.FILE:
+        kind, access = entry.kind, entry.access
+        if entry.denied:
+            access = self._own_file._replace(mode=0)
+        elif kind is Kind.LINK:
+            access = (access or self._own_file)._replace(mode=0o777)
+        if live:
+            filled = self._blank(4096)
+            filled.entry_timeout = filled.attr_timeout = 0
+        elif kind is Kind.FILE:
             filled = self._file
-        elif entry.kind is Kind.FOLDER:
+            self._file_access = access
+        elif kind is Kind.FOLDER:
             filled = self._folder
         else:
             filled = self._link
-        if entry.denied or live:
-            mode = stat.S_IFMT(filled.st_mode)
-            filled = self._blank(mode if entry.denied else filled.st_mode, 4096)
-            if live:
-                filled.entry_timeout = filled.attr_timeout = 0
+        own = self._own_folder if kind is Kind.FOLDER else self._own_file
+        self._give(filled, kind, access or own)
         filled.st_ino = inode
         filled.st_size = entry.size
         filled.st_blocks = (entry.size + 511) >> 9
@@ -130,6 +149,8 @@ class Replies:
                 elif entry.kind is is_file and plain and not entry.denied and size >= 0:
                     # What `attributes` does, without the call: this is run 100,000 times in a row.
                     filled = kept
+                    if entry.access is not self._file_access:
+                        self._give_file(entry.access)
                     filled.st_ino = above | slot
                     filled.st_size = size
                     filled.st_blocks = (size + 511) >> 9

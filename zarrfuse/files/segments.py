@@ -10,16 +10,18 @@ from collections.abc import Sequence
 
 from zarrfuse.errors import Corrupt, Stale
 from zarrfuse.spec.concat_parts import Layout
+from zarrfuse.stores.access import Access, all_of
 from zarrfuse.stores.base import Reader, Store
 
 
 class Literal:
     """Bytes held in memory; a whole file or one segment of it."""
 
-    __slots__ = ("_data", "mtime_ns", "size")
+    __slots__ = ("_data", "access", "mtime_ns", "size")
 
-    def __init__(self, data: bytes, mtime_ns: int = 0) -> None:
+    def __init__(self, data: bytes, mtime_ns: int = 0, access: Access | None = None) -> None:
         self._data = data
+        self.access = access
         self.size = len(data)
         self.mtime_ns = mtime_ns
 
@@ -37,13 +39,16 @@ class Stored:
     For files of so many segments that holding them all open would use up the descriptors.
     """
 
-    __slots__ = ("_key", "_store", "mtime_ns", "size")
+    __slots__ = ("_key", "_store", "access", "mtime_ns", "size")
 
-    def __init__(self, store: Store, key: str, size: int, mtime_ns: int) -> None:
+    def __init__(
+        self, store: Store, key: str, size: int, mtime_ns: int, access: Access | None = None
+    ) -> None:
         self._store = store
         self._key = key
         self.size = size
         self.mtime_ns = mtime_ns
+        self.access = access
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`. Never at hand. Raises `Stale` when the key has changed since."""
@@ -64,13 +69,14 @@ class Stored:
 class Segmented:
     """Segments one behind the other. Closing it closes them."""
 
-    __slots__ = ("_layout", "_segments", "mtime_ns", "size")
+    __slots__ = ("_layout", "_segments", "access", "mtime_ns", "size")
 
     def __init__(self, segments: Sequence[Reader]) -> None:
         self._segments = segments
         self._layout = Layout([segment.size for segment in segments])
         self.size = self._layout.size
         self.mtime_ns = max((segment.mtime_ns for segment in segments), default=0)
+        self.access = all_of(getattr(segment, "access", None) for segment in segments)
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`."""
@@ -90,11 +96,12 @@ class Rendered:
     """A file made of others when it is read. `lasting`: whether of one size and time it has always
     the same bytes, so that kernels may keep them from one opening to the next."""
 
-    __slots__ = ("_reader", "lasting", "mtime_ns", "size")
+    __slots__ = ("_reader", "access", "lasting", "mtime_ns", "size")
 
-    def __init__(self, reader: Reader, *, lasting: bool) -> None:
+    def __init__(self, reader: Reader, *, lasting: bool, access: Access | None = None) -> None:
         self._reader = reader
         self.lasting = lasting
+        self.access = access
         self.size = reader.size
         self.mtime_ns = reader.mtime_ns
 

@@ -6,17 +6,18 @@ Owns why some of them are missing, and what each is made from. Used by `images.f
 
 import errno
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 
 from zarrfuse.errors import NotSupported
 from zarrfuse.files.around import Around
 from zarrfuse.files.npy import npy
-from zarrfuse.files.segments import Literal, Segmented
+from zarrfuse.files.segments import Literal, Rendered, Segmented
 from zarrfuse.files.tiff import array_tiff, tiff_problem
 from zarrfuse.images.chunk_files import ENDING, Box, ChunkFiles, StoredTiffs
 from zarrfuse.images.decode import DecodedArray
 from zarrfuse.images.late import Late
-from zarrfuse.images.levels import Place
+from zarrfuse.images.levels import Place, access_to
 from zarrfuse.images.nodes import (
     LARGEST_FILE,
     Images,
@@ -171,6 +172,7 @@ class ArrayImages(ImagesNode):
             self.check,
             samples=self.picture(place).samples,
             mtime_ns=self.loaded.mtime_ns,
+            access=self.loaded.access,
             lasting=self._images.lasting,
             probed=self._probed,
             problem=self._chunk_problem(),
@@ -227,7 +229,7 @@ class ArrayImages(ImagesNode):
         head = _segment(made.head, mtime_ns, lambda: make().head)
         tail = _segment(made.tail, mtime_ns, lambda: make().tail)
 
-        def open_(wait: bool) -> Reader:
+        def open_(wait: bool) -> Rendered:
             self.check(wait)
             segments = [head]
             if pixels_size:
@@ -239,7 +241,7 @@ class ArrayImages(ImagesNode):
                 segments.append(Pixels(self.decoded, last, mtime_ns, ahead=False))
             return self._rendered(Segmented(segments))
 
-        return Rendering(made.size(pixels_size), mtime_ns, open_)
+        return Rendering(made.size(pixels_size), mtime_ns, open_, self.loaded.access)
 
     # -- the picture -------------------------------------------------------------------------
 
@@ -258,9 +260,12 @@ class ArrayImages(ImagesNode):
                 if isinstance(loaded, Loaded) and folder.tier(wait=wait) is None
             ]
         sources = (*sources, *(loaded for _, loaded in coarser))
-        return self._kept(
+        offer = self._kept(
             name, sources, wait, lambda: self._offer(name, lambda: self._make_png(place, coarser))
         )
+        if isinstance(offer, str):
+            return offer
+        return replace(offer, access=access_to(self.folder, self.loaded, coarser, wait=wait))
 
     def _make_png(
         self, place: Place | None, coarser: Sequence[tuple[ChunksFolder, Loaded]]
@@ -279,7 +284,7 @@ class ArrayImages(ImagesNode):
         if planned.problem is not None:
             return planned.problem
 
-        def open_(wait: bool) -> Reader:
+        def open_(wait: bool) -> Rendered:
             self.check(wait)
             late = Late(planned.size, self.loaded.mtime_ns, planned.render)
             return self._rendered(late)

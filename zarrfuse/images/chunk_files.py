@@ -19,6 +19,7 @@ from zarrfuse.files.tiff import chunk_tiff
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.spec.plain_keys import coordinate
+from zarrfuse.stores.access import Access, as_folder, both
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
 
@@ -42,7 +43,8 @@ class ChunkFiles:
     """The TIFF files of the chunks of an array.
 
     `stored` are its chunks as they are stored, `dtype` the type of its elements, `samples` whether
-    the last dimension is that of colours. `mtime_ns` is the time of chunks that are not stored.
+    the last dimension is that of colours. `mtime_ns` is the time of chunks that are not stored, and
+    `access` what the array's document permits: no file here permits more.
     `check` raises where pixels must not be asked for; it takes `wait` and the chunk's coordinates.
     With a `problem` there are none but those that are TIFF files as they are stored.
     `lasting`: whether what was decoded once stays as it is, see `files.segments.Rendered`.
@@ -58,6 +60,7 @@ class ChunkFiles:
         *,
         samples: bool,
         mtime_ns: int,
+        access: Access | None,
         lasting: bool,
         probed: "StoredTiffs",
         problem: str | None = None,
@@ -69,6 +72,7 @@ class ChunkFiles:
         self._check = check
         self._samples = samples and node.chunk_shape[-1] >= node.shape[-1]
         self._mtime_ns = mtime_ns
+        self._access = access
         self._lasting = lasting
         self._probed = probed
         self.problem = problem
@@ -101,7 +105,7 @@ class ChunkFiles:
         try:
             return _as_folder(TOP, self._stored.top(wait=wait))
         except NotFound:
-            return Entry(TOP, Kind.FOLDER, 0, self._mtime_ns)
+            return self._folder(TOP, None)
 
     def lookup(self, prefix: Coords, name: str, *, wait: bool = True) -> Entry:
         """A name in the folder of the chunks whose coordinates begin with `prefix`."""
@@ -158,16 +162,17 @@ class ChunkFiles:
         passed = self._probed.are_tiff()
         # All but the last have one size, which is not computed 100,000 times.
         size, last = self._rendered_size((*prefix, 0)), self._rendered_size((*prefix, count - 1))
-        mtime_ns = self._mtime_ns
+        mtime_ns, own = self._mtime_ns, self._access
         for number, entry in enumerate(found):
             if number == count - 1:
                 size = last
             name = f"{number}{ENDING}"
             if entry is None:
-                yield Entry(name, Kind.FILE, size, mtime_ns)
+                yield Entry(name, Kind.FILE, size, mtime_ns, access=own)
             else:
                 shown = entry.size if passed else size
-                yield Entry(name, Kind.FILE, shown, entry.mtime_ns, entry.denied)
+                access = both(entry.access, own)
+                yield Entry(name, Kind.FILE, shown, entry.mtime_ns, entry.denied, access=access)
 
     def _scan_stored(self, prefix: Coords) -> Iterator[Entry]:
         try:
@@ -177,16 +182,18 @@ class ChunkFiles:
 
     def _folder(self, name: str, stored: Entry | None) -> Entry:
         if stored is None:
-            return Entry(name, Kind.FOLDER, 0, self._mtime_ns)
+            return Entry(name, Kind.FOLDER, 0, self._mtime_ns, access=as_folder(self._access))
         return _as_folder(name, stored)
 
     def _file(
         self, name: str, coords: Coords, stored: Entry | None, passed: bool, wait: bool = True
     ) -> Entry:
         if stored is None:
-            return Entry(name, Kind.FILE, self._rendered_size(coords, wait), self._mtime_ns)
+            size = self._rendered_size(coords, wait)
+            return Entry(name, Kind.FILE, size, self._mtime_ns, access=self._access)
         size = stored.size if passed else self._rendered_size(coords, wait)
-        return Entry(name, Kind.FILE, size, stored.mtime_ns, stored.denied)
+        access = both(stored.access, self._access)
+        return Entry(name, Kind.FILE, size, stored.mtime_ns, stored.denied, access=access)
 
     def first(self) -> tuple[str, int] | None:
         """The name of the first chunk, relative to the array, and its size in bytes.
@@ -230,7 +237,7 @@ class ChunkFiles:
             segments.append(Literal(tail, time_ns))
         # What was decoded before the chunk was written anew is believed for a while: kernels must not
         # keep that under the new time.
-        return Rendered(Segmented(segments), lasting=self._lasting)
+        return Rendered(Segmented(segments), lasting=self._lasting, access=entry.access)
 
     def _box(self, coords: Coords) -> Box:
         """The part of the array that a chunk covers, cropped to its shape."""
@@ -341,4 +348,4 @@ def _is_tiff(reader: Reader, *, wait: bool = True) -> bool:
 def _as_folder(name: str, entry: Entry) -> Entry:
     if entry.denied:
         return Entry(name, entry.kind, entry.size, entry.mtime_ns, True)
-    return Entry(name, Kind.FOLDER, 0, entry.mtime_ns)
+    return Entry(name, Kind.FOLDER, 0, entry.mtime_ns, access=entry.access)

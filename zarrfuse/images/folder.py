@@ -106,7 +106,9 @@ class ImagesFolder(PlacedFolder[ImagesNode]):
         except NotFound:
             own = self._own(place, name, wait)
             if isinstance(own, Rendering):
-                return own.open(wait)
+                reader = own.open(wait)
+                reader.access = own.access
+                return reader
             files = None if own is None or place.node is None else place.node.chunk_files(wait=wait)
             if not isinstance(files, ChunkFiles) or files.coords_of((), name) != ():
                 raise
@@ -153,7 +155,7 @@ class ImagesFolder(PlacedFolder[ImagesNode]):
 
 
 def _entry(name: str, rendering: Rendering) -> Entry:
-    return Entry(name, Kind.FILE, rendering.size, rendering.mtime_ns)
+    return Entry(name, Kind.FILE, rendering.size, rendering.mtime_ns, access=rendering.access)
 
 
 def _files(place: _InChunks, wait: bool = True) -> ChunkFiles:

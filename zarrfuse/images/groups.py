@@ -5,14 +5,15 @@ are looked at when the group is listed or the file is asked for, not before.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from zarrfuse.files.segments import Rendered
 from zarrfuse.images.arrays import ArrayImages
-from zarrfuse.images.levels import Place
+from zarrfuse.images.levels import Place, access_to
 from zarrfuse.images.nodes import ImagesNode, Offer, Rendering, name_problem
 from zarrfuse.images.pyramid import pyramid_file, pyramid_problem, pyramid_size
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.ome import Pyramid
-from zarrfuse.stores.base import Reader
 from zarrfuse.views.chunks import ChunksFolder
 from zarrfuse.views.nodes import Loaded
 
@@ -45,12 +46,15 @@ class GroupImages(ImagesNode):
                 return f"level {level.path}: {loaded.error or 'is no array'}"
             levels.append((folder, loaded))
         sources = (pyramid, *(loaded for _, loaded in levels))
-        return self._kept(
+        offer = self._kept(
             name,
             sources,
             wait,
             lambda: self._offer(name, lambda: self._make(name, pyramid, levels)),
         )
+        if isinstance(offer, str):
+            return offer
+        return replace(offer, access=access_to(self.folder, self.loaded, levels, wait=wait))
 
     def _pyramids(self, wait: bool) -> dict[str, Pyramid]:
         if "ome" not in self._images.formats:
@@ -78,7 +82,7 @@ class GroupImages(ImagesNode):
         own_name = pyramid.name or name.removesuffix(ENDING)
         mtime_ns = max(loaded.mtime_ns for loaded in (self.loaded, *(each for _, each in found)))
 
-        def open_(wait: bool) -> Reader:
+        def open_(wait: bool) -> Rendered:
             for level in levels:
                 level.check(wait)
             ahead = not any(level.is_slow(wait) for level in levels)

@@ -7,12 +7,13 @@ when one asks for them.
 
 import errno
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from zarrfuse.errors import text_of
 from zarrfuse.spec.node import GroupNode
 from zarrfuse.spec.ome import Pyramid, level_of, pyramids_of
+from zarrfuse.stores.access import Access, both, way_through
 from zarrfuse.views.chunks import ChunksFolder
 from zarrfuse.views.nodes import Loaded
 
@@ -95,3 +96,27 @@ class Pyramids:
             if len(self._folders) > _KEPT:
                 self._folders.popitem(last=False)
         return folder
+
+
+def access_to(
+    shown_in: ChunksFolder,
+    node: Loaded,
+    levels: Sequence[tuple[ChunksFolder, Loaded]],
+    *,
+    wait: bool = True,
+) -> Access | None:
+    """What is permitted of a file of a node that is made of these levels of a pyramid, too.
+
+    What all their documents permit, to who may enter the folders that lead to them from that in which
+    the file is shown. `BlockingIOError` as for stores.
+    """
+    access = node.access
+    entered = f"{shown_in.path}/" if shown_in.path else ""
+    for level, loaded in levels:
+        access = both(access, loaded.access)
+        folder, above = level, level.parent
+        while above is not None and not entered.startswith(f"{folder.path}/"):
+            name = folder.path.rpartition("/")[2]
+            access = both(access, way_through(above.lookup(name, wait=wait).access))
+            folder, above = above, above.parent
+    return access

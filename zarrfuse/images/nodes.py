@@ -17,6 +17,7 @@ from zarrfuse.files.segments import Rendered
 from zarrfuse.images.chunk_files import ChunkFiles
 from zarrfuse.images.decode import Decoder
 from zarrfuse.images.levels import Pyramids
+from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
@@ -60,12 +61,14 @@ class Images:
 class Rendering:
     """A file that is made of pixels: its size in bytes and its time, and how to open it.
 
-    `open` takes `wait`. What it raises says why it cannot be read.
+    `open` takes `wait`. What it raises says why it cannot be read. `access`: what the documents permit
+    of the arrays that it is made of.
     """
 
     size: int
     mtime_ns: int
-    open: Callable[[bool], Reader]
+    open: Callable[[bool], Rendered]
+    access: Access | None = None
 
 
 Offer: TypeAlias = Rendering | str
@@ -147,7 +150,7 @@ class ImagesNode:
             return "it would have more bytes than a file can"
         return offer
 
-    def _rendered(self, reader: Reader) -> Reader:
+    def _rendered(self, reader: Reader) -> Rendered:
         return Rendered(reader, lasting=self._images.lasting)
 
 

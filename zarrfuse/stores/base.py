@@ -17,6 +17,8 @@ from typing import Protocol
 
 import msgspec
 
+from zarrfuse.stores.access import Access, both
+
 OWN_NAME = ".zarrfuse"
 """The folder at the root of a store in which zarrfuse keeps what it has yet to store. No listing of
 the root shows it."""
@@ -36,7 +38,8 @@ class Entry(msgspec.Struct, gc=False):
     `size` is in bytes (0 for a folder), `mtime_ns` in nanoseconds since 1970. `denied` marks a name
     that is shown but that nobody may open (a symlink that leads out of the store). `identity` is that of
     a file that may be changed in place (`File`): another file has another one; 0 where that is not told,
-    and then another size or time makes another file.
+    and then another size or time makes another file. `access`: mode and owner; of a link, those of what
+    it leads to; None where nobody but who serves it owns it.
     """
 
     name: str
@@ -45,10 +48,15 @@ class Entry(msgspec.Struct, gc=False):
     mtime_ns: int
     denied: bool = False
     identity: int = 0
+    access: Access | None = None
 
 
 class Reader(Protocol):
-    """An open key. `size` (bytes) and `mtime_ns` are those of the moment it was opened."""
+    """An open key. `size` (bytes) and `mtime_ns` are those of the moment it was opened.
+
+    One that knows has an `access` (`Entry.access`), too: what is opened may be another file than the
+    one whose mode was checked.
+    """
 
     @property
     def size(self) -> int:
@@ -111,8 +119,8 @@ class File(Reader, Protocol):
 
     is_live: bool
 
-    def seen(self) -> tuple[int, int, int]:
-        """Its size (bytes), the time of its last change (ns) and its `Entry.identity`, of one moment."""
+    def seen(self) -> tuple[int, int, int, Access | None]:
+        """Size (bytes), time of the last change (ns), `Entry.identity` and `access`, of one moment."""
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
@@ -209,11 +217,17 @@ def is_live(reader: Reader) -> bool:
     return getattr(reader, "is_live", False)
 
 
-def entry_of(name: str, reader: Reader) -> Entry:
-    """The entry of an open file, as it is now."""
+def entry_of(known: Entry, reader: Reader) -> Entry:
+    """The entry of an open file, as it is now. Of what is `known`, it permits no more."""
     seen = getattr(reader, "seen", None)  # of files, which change in place
-    size, mtime_ns, identity = (reader.size, reader.mtime_ns, 0) if seen is None else seen()
-    return Entry(name, Kind.FILE, size, mtime_ns, identity=identity)
+    if seen is None:
+        access = getattr(reader, "access", None)
+        size, mtime_ns, identity = reader.size, reader.mtime_ns, 0
+    else:
+        size, mtime_ns, identity, access = seen()
+    if access != known.access:
+        access = both(access, known.access)
+    return Entry(known.name, Kind.FILE, size, mtime_ns, identity=identity, access=access)
 
 
 @contextmanager

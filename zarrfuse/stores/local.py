@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
 
 from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceError, ZarrfuseError
+from zarrfuse.stores.access import Access, all_of, way_through
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Store
 from zarrfuse.stores.beneath import open_beneath
 from zarrfuse.stores.descriptor import is_remote, read_full
@@ -30,13 +31,14 @@ _LOOK = os.O_PATH | os.O_NOFOLLOW
 class LocalReader:
     """An open file; holds one descriptor."""
 
-    __slots__ = ("_fd", "_key", "mtime_ns", "size")
+    __slots__ = ("_fd", "_key", "access", "mtime_ns", "size")
 
-    def __init__(self, fd: int, key: str, size: int, mtime_ns: int) -> None:
+    def __init__(self, fd: int, key: str, status: os.stat_result) -> None:
         self._fd = fd
         self._key = key
-        self.size = size
-        self.mtime_ns = mtime_ns
+        self.size = status.st_size
+        self.mtime_ns = status.st_mtime_ns
+        self.access = Access.of(status)
 
     def fileno(self) -> int:
         """The descriptor, for who copies from it; it stays this reader's to close."""
@@ -82,6 +84,9 @@ class LocalStore(Store):
         fd = self._open(folder, _LIST)
         file, subfolder, identifies = Kind.FILE, Kind.FOLDER, self.identifies
         hidden = "" if folder else OWN_NAME
+        mode = uid = gid = -1  # of the name before, for nearly all names of a folder have the same
+        type_ = 0
+        access = Access(0, 0, 0)
         try:
             with os.scandir(fd) as names:
                 for found in names:
@@ -96,14 +101,17 @@ class LocalStore(Store):
                         yield Entry(found.name, kind, 0, 0, True)
                         continue
                     name = found.name
-                    type_ = S_IFMT(status.st_mode)
+                    if mode != status.st_mode or uid != status.st_uid or gid != status.st_gid:
+                        mode, uid, gid = status.st_mode, status.st_uid, status.st_gid
+                        type_ = S_IFMT(mode)
+                        access = Access.of(status)
                     if type_ == S_IFREG:
-                        entry = Entry(name, file, status.st_size, status.st_mtime_ns)
-                        if identifies:
-                            entry.identity = status.st_ino
-                        yield entry
+                        identity = status.st_ino if identifies else 0
+                        yield Entry(
+                            name, file, status.st_size, status.st_mtime_ns, False, identity, access
+                        )
                     elif type_ == S_IFDIR:
-                        yield Entry(name, subfolder, 0, status.st_mtime_ns)
+                        yield Entry(name, subfolder, 0, status.st_mtime_ns, access=access)
                     elif type_ == S_IFLNK:
                         key = f"{folder}/{name}" if folder else name
                         link = self._link_entry(key, status)
@@ -121,11 +129,8 @@ class LocalStore(Store):
             os.close(fd)
         name = key.rpartition("/")[2]
         type_ = S_IFMT(status.st_mode)
-        if type_ == S_IFREG:
-            identity = status.st_ino if self.identifies else 0
-            return Entry(name, Kind.FILE, status.st_size, status.st_mtime_ns, identity=identity)
-        if type_ == S_IFDIR:
-            return Entry(name, Kind.FOLDER, 0, status.st_mtime_ns)
+        if type_ in (S_IFREG, S_IFDIR):
+            return self._entry(name, status, Access.of(status))
         if type_ == S_IFLNK:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a symlink has to be followed")
@@ -141,7 +146,7 @@ class LocalStore(Store):
         if not S_ISREG(status.st_mode):
             os.close(fd)
             raise NotFound(f"{key} is no file")
-        return LocalReader(fd, key, status.st_size, status.st_mtime_ns)
+        return LocalReader(fd, key, status)
 
     def readlink(self, key: str) -> str:
         """See `base.Store`. The text leads to the real folder by the shortest relative way."""
@@ -257,7 +262,7 @@ class LocalStore(Store):
     def _link_entry(self, key: str, status: os.stat_result) -> Entry | None:
         name = key.rpartition("/")[2]
         path = os.path.join(self.root, key)
-        link = Entry(name, Kind.LINK, status.st_size, status.st_mtime_ns)
+        size, mtime_ns = status.st_size, status.st_mtime_ns
         try:
             target = os.stat(path)
         except OSError:  # leads to nothing, to itself, or to where this user may not look
@@ -266,18 +271,43 @@ class LocalStore(Store):
             except NotFound:
                 return None  # gone since
             if text is None:
-                return Entry(name, Kind.FILE, 0, status.st_mtime_ns, denied=True)
-            return link
+                return Entry(name, Kind.FILE, 0, mtime_ns, denied=True)
+            return Entry(name, Kind.LINK, size, mtime_ns, access=Access.of(status))
         is_folder = S_ISDIR(target.st_mode)
         if not is_folder and not S_ISREG(target.st_mode):
             return None
-        if self._inside(os.path.realpath(path)) is None:
-            if self._beneath:
-                kind = Kind.FOLDER if is_folder else Kind.FILE
-                return Entry(name, kind, 0, status.st_mtime_ns, denied=True)
-        elif is_folder:
-            return link
-        if is_folder:
-            return Entry(name, Kind.FOLDER, 0, target.st_mtime_ns)
-        identity = target.st_ino if self.identifies else 0
-        return Entry(name, Kind.FILE, target.st_size, target.st_mtime_ns, identity=identity)
+        real = os.path.realpath(path)
+        inside = self._inside(real)
+        if inside is None and self._beneath:
+            kind = Kind.FOLDER if is_folder else Kind.FILE
+            return Entry(name, kind, 0, mtime_ns, denied=True)
+        access = self._access_through(real, inside, target)
+        if inside is not None and is_folder:
+            return Entry(name, Kind.LINK, size, mtime_ns, access=access)
+        return self._entry(name, target, access)
+
+    def _entry(self, name: str, status: os.stat_result, access: Access | None) -> Entry:
+        """The entry of a file or folder."""
+        if S_ISDIR(status.st_mode):
+            return Entry(name, Kind.FOLDER, 0, status.st_mtime_ns, access=access)
+        identity = status.st_ino if self.identifies else 0
+        size, mtime_ns = status.st_size, status.st_mtime_ns
+        return Entry(name, Kind.FILE, size, mtime_ns, identity=identity, access=access)
+
+    def _access_through(
+        self, real: str, inside: str | None, target: os.stat_result
+    ) -> Access | None:
+        """What the target of a symlink permits to who has to come there through all folders above.
+
+        These the kernel does not check where the target is shown in the place of the symlink.
+        """
+        top = "/" if inside is None else self.root
+        folder = os.path.dirname(real)
+        found: list[Access | None] = [Access.of(target)]
+        while len(folder) > len(top):
+            try:
+                found.append(way_through(Access.of(os.lstat(folder))))
+            except OSError:  # gone since
+                found.append(Access(0, target.st_uid, target.st_gid))
+            folder = os.path.dirname(folder)
+        return all_of(found)

@@ -7,6 +7,7 @@ who else has the file open.
 import errno
 import os
 
+from zarrfuse.stores.access import Access
 from zarrfuse.stores.descriptor import read_full
 
 
@@ -31,10 +32,10 @@ class LocalFile:
         """When it was last changed, as of now."""
         return os.fstat(self._fd).st_mtime_ns
 
-    def seen(self) -> tuple[int, int, int]:
+    def seen(self) -> tuple[int, int, int, Access]:
         """See `base.File`."""
         status = os.fstat(self._fd)
-        return status.st_size, status.st_mtime_ns, status.st_ino
+        return status.st_size, status.st_mtime_ns, status.st_ino, Access.of(status)
 
     def fileno(self) -> int:
         """The descriptor, for who copies from it; it stays this file's to close."""

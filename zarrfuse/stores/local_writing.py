@@ -26,7 +26,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from stat import S_IMODE, S_ISDIR, S_ISREG
+from stat import S_ISDIR, S_ISREG
 
 from zarrfuse.errors import (
     Denied,
@@ -42,6 +42,7 @@ from zarrfuse.errors import (
     Stale,
     ZarrfuseError,
 )
+from zarrfuse.stores import ownership
 from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.stores.kept_folders import KeptFolders
 from zarrfuse.stores.local import LocalStore
@@ -75,8 +76,8 @@ class WritableLocalStore(LocalStore, WritableStore):
     """The files below one folder, to be read and written. Implements `base.WritableStore`.
 
     Raises `SourceError` when `root` is no folder, cannot be read, or lies on a file system that is
-    mounted read-only. New files and folders get the modes that the umask leaves; a file that is
-    replaced hands its mode on.
+    mounted read-only. New files and folders get the modes that the umask leaves, and belong to who owns
+    their folder if this process is root; a file that is replaced hands owner, mode and ACL on.
     """
 
     in_place = True
@@ -111,7 +112,9 @@ class WritableLocalStore(LocalStore, WritableStore):
         for _ in range(_RACES_TOLERATED):  # made and deleted by others in between
             with self._at(key) as (folder, name), _ours(key):
                 try:
-                    return LocalFile(os.open(name, flags | _NEW, 0o666, dir_fd=folder), key)
+                    fd = os.open(name, flags | _NEW, 0o666, dir_fd=folder)
+                    ownership.give_new_file(fd, folder)
+                    return LocalFile(fd, key)
                 except FileExistsError:
                     if exclusive:
                         raise
@@ -150,7 +153,15 @@ class WritableLocalStore(LocalStore, WritableStore):
                 raise IsAFolder(f"{key} is a folder")
             with self._temporary(folder) as (at, temporary, fd):
                 _write_new(
-                    fd, at, temporary, source, start, stop, sync=sync, mode=mode, mtime_ns=mtime_ns
+                    fd,
+                    at,
+                    temporary,
+                    source,
+                    start,
+                    stop,
+                    sync=sync,
+                    mtime_ns=mtime_ns,
+                    becomes=(folder, name),
                 )
                 try:
                     if new:
@@ -176,8 +187,8 @@ class WritableLocalStore(LocalStore, WritableStore):
             _ours(f"{key} to {new_key}"),
         ):
             is_own = key.startswith(f"{OWN_NAME}/")
-            if is_own and replace:
-                _hand_mode_on(folder, name, new_folder, new_name)
+            if is_own and not new_key.startswith(f"{OWN_NAME}/"):
+                ownership.take_over(folder, name, new_folder, new_name)
             try:
                 if replace:
                     os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
@@ -207,6 +218,8 @@ class WritableLocalStore(LocalStore, WritableStore):
             raise Exists("the root is there")
         with self._at(key) as (folder, name), _ours(key):
             os.mkdir(name, 0o777, dir_fd=folder)
+            if key != OWN_NAME:
+                ownership.give_new_folder(folder, name)
 
     def remove_folder(self, key: str) -> None:
         """See `base.WritableStore`."""
@@ -318,15 +331,18 @@ def _write_new(
     stop: int,
     *,
     sync: bool,
-    mode: int | None = None,
     mtime_ns: int | None = None,
+    becomes: tuple[int, str] | None = None,
 ) -> None:
-    """Write bytes [start, stop) of `source` to a new file and close it; delete it if that fails."""
+    """Write bytes [start, stop) of `source` to a new file and close it; delete it if that fails.
+
+    `becomes`: the folder and the name that it is about to be renamed to.
+    """
     try:
         try:
-            if mode is not None and S_ISREG(mode):
-                os.fchmod(fd, S_IMODE(mode))
             _copy(source, start, stop, fd, name)
+            if becomes is not None:
+                ownership.like_replaced(fd, *becomes)
             if mtime_ns is not None:
                 os.utime(fd, ns=(mtime_ns, mtime_ns))
             if sync:
@@ -403,16 +419,6 @@ def _mode_of(folder: int, name: str) -> int | None:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return None
-
-
-def _hand_mode_on(folder: int, name: str, new_folder: int, new_name: str) -> None:
-    """Give a file of our own the mode of the one that it is about to replace."""
-    old = _mode_of(new_folder, new_name)
-    mode = None if old is None else _mode_of(folder, name)
-    if old is None or mode is None or not (S_ISREG(old) and S_ISREG(mode)):
-        return
-    if S_IMODE(old) != S_IMODE(mode):
-        os.chmod(name, S_IMODE(old), dir_fd=folder)
 
 
 @contextmanager

@@ -16,9 +16,10 @@ How the bytes of a member are read depends on how they are stored:
   window is there because the kernel's readahead asks slightly out of order. The CRC is compared
   only when the end is reached.
 
-What a name is: a member is a file, a folder where other members lie below it; a symlink is a link
-where its text stays in the zip, else a file denied to everyone; FIFOs, sockets and devices are not
-there. Members with names that could lead out of a mount are left out, and one warning says so.
+What a name is: a member is a file, a folder where other members lie below it; a symlink is a link where
+its text stays in the zip, else a file denied to everyone; FIFOs, sockets and devices are not there. All
+belong to who owns the zip, and have its mode. Members with names that could lead out of a mount are left
+out, and one warning says so.
 
 A zip that is renamed over or deleted goes on being served, whole, as any open file is. Of one that is
 written to in place, opening a member is `Stale` from then on.
@@ -31,6 +32,7 @@ import zipfile
 from collections.abc import Iterator
 
 from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, NotSupported, SourceError
+from zarrfuse.stores.access import Access, as_folder
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.stores.zip_members import InflatingReader, StoredReader, ZipFileDescriptor, closed
 from zarrfuse.stores.zip_tree import RENAMED, Link, Member, Node, Tree
@@ -68,6 +70,9 @@ class ZipStore(Store):
             raise SourceError(f"{path} cannot be read: {error.strerror}") from None
         self._file: ZipFileDescriptor | None = file
         self._mtime_ns = file.mtime_ns
+        access = Access.of(os.fstat(file.fd))
+        self._access = access._replace(mode=access.mode & 0o666)
+        self._folder_access = as_folder(self._access)
         tree = Tree(file.mtime_ns)
         try:
             with (
@@ -170,12 +175,13 @@ class ZipStore(Store):
     def _entry(self, name: str, node: Node) -> Entry:
         if isinstance(node, Member):
             denied = bool(node.flags & _ENCRYPTED)
-            return Entry(name, Kind.FILE, node.size, node.mtime_ns, denied)
+            return Entry(name, Kind.FILE, node.size, node.mtime_ns, denied, access=self._access)
         if isinstance(node, dict):
-            return Entry(name, Kind.FOLDER, 0, self._mtime_ns)
+            return Entry(name, Kind.FOLDER, 0, self._mtime_ns, access=self._folder_access)
         if node.target is None:
             return Entry(name, Kind.FILE, 0, node.mtime_ns, denied=True)
-        return Entry(name, Kind.LINK, len(os.fsencode(node.target)), node.mtime_ns)
+        size = len(os.fsencode(node.target))
+        return Entry(name, Kind.LINK, size, node.mtime_ns, access=self._folder_access)
 
     def _open_member(self, key: str, member: Member, *, wait: bool) -> Reader:
         file = self._opened_file()

@@ -12,12 +12,14 @@ Used by `fuse`, for which it is a folder like any other whose files are rendered
 
 import errno
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from zarrfuse.errors import NotFound
 from zarrfuse.files.segments import Literal
+from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views.base import Facts, Folder, join
 from zarrfuse.views.nodes import DOCUMENTS
@@ -29,6 +31,11 @@ NODES_NAME = ".nodes"
 
 class LiveReader(Literal):
     """Bytes that were rendered when the file was opened, and are others the next time."""
+
+
+def _own() -> Access:
+    """For who mounted alone: it tells of all that is stored, private files too."""
+    return Access(0o600, os.geteuid(), os.getegid())
 
 
 class _Live(Folder):
@@ -59,7 +66,7 @@ class ControlFolder(_Live):
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`; always at hand."""
         if name == "status.json":
-            return Entry(name, Kind.FILE, len(self._render()), time.time_ns())
+            return Entry(name, Kind.FILE, len(self._render()), time.time_ns(), access=_own())
         if name == "info":
             return Entry(name, Kind.FOLDER, 0, time.time_ns())
         raise NotFound(f"no control file {name}")
@@ -89,16 +96,17 @@ class InfoFolder(_Live):
         """The names of the folder told of. Sizes are not known before a file is rendered."""
         for entry in self._of.scan():
             if entry.kind is not Kind.LINK:
-                yield Entry(entry.name, entry.kind, 0, entry.mtime_ns)
+                yield Entry(entry.name, entry.kind, 0, entry.mtime_ns, access=entry.access)
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
         if name == NODES_NAME:  # its size would be the whole walk
-            return Entry(name, Kind.FILE, 0, time.time_ns())
+            return Entry(name, Kind.FILE, 0, time.time_ns(), access=_own())
         entry = self._of.lookup(name, wait=wait)
         if entry.kind is not Kind.FILE:
-            return Entry(name, Kind.FOLDER, 0, entry.mtime_ns)
-        return Entry(name, Kind.FILE, len(self._render(name, wait)), entry.mtime_ns)
+            return Entry(name, Kind.FOLDER, 0, entry.mtime_ns, access=entry.access)
+        size = len(self._render(name, wait))
+        return Entry(name, Kind.FILE, size, entry.mtime_ns, access=entry.access)
 
     def child(self, name: str) -> Folder:
         """See `views.base.Folder`."""

@@ -9,10 +9,13 @@ import errno
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
 from zarrfuse.errors import Corrupt, Denied, NotFound, Stale
 from zarrfuse.files.segments import Broken, Segmented, Stored
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.stores.access import all_of, both, way_through
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views.base import join
 
@@ -128,6 +131,11 @@ class InParts:
 
     # -- parts -------------------------------------------------------------------------------
 
+    @property
+    def _folder(self) -> str:
+        """The path of the folder that it is seen from."""
+        return join(self.path, self.prefix.rstrip("/")).rstrip("/")
+
     def _chunk_key(self, name: str) -> str:
         return join(self.path, self.prefix + name)
 
@@ -169,14 +177,13 @@ class InParts:
 
     def _parts_below(self, name: str) -> Iterable[tuple[str, Entry]]:
         """(chunk name, stored part) for the parts of chunks of this folder in its sub-folder."""
-        folder = join(self.path, self.prefix.rstrip("/"))
         for suffix in self.parts.nested:
             head = suffix.partition("/")[0]
             if name.endswith(head):
                 chunk = name[: len(name) - len(head)]
                 if chunk and self.is_chunk(chunk):
                     try:
-                        part = self._view.store.stat(join(folder, chunk + suffix))
+                        part = self._stat(join(self._folder, chunk + suffix), True)
                     except (NotFound, Denied):
                         continue
                     if part.kind is Kind.FILE:
@@ -186,12 +193,24 @@ class InParts:
         entries: list[Entry | None] = []
         for key in keys:
             try:
-                entry = self._view.store.stat(key, wait=wait)
+                entry = self._stat(key, wait)
             except (NotFound, Denied):  # denied: the folder it would lie in leads out of the store
                 entries.append(None)
             else:
                 entries.append(entry if entry.kind is Kind.FILE else None)
         return entries
+
+    def _stat(self, key: str, wait: bool) -> Entry:
+        """The entry of a stored part, with what the folders permit that it alone lies in."""
+        entry = self._view.store.stat(key, wait=wait)
+        if not self.parts.nested:
+            return entry
+        access = entry.access
+        above = key.rpartition("/")[0]
+        while len(above) > len(self._folder):
+            access = both(access, way_through(self._view.store.stat(above, wait=wait).access))
+            above = above.rpartition("/")[0]
+        return replace(entry, access=access)
 
     def _open_all(self, keys: Sequence[str], wait: bool) -> list[Reader | None]:
         if len(keys) <= self._view.open_parts:
@@ -202,7 +221,9 @@ class InParts:
                     raise
         entries = self._stat_all(keys, wait)
         return [
-            None if entry is None else Stored(self._view.store, key, entry.size, entry.mtime_ns)
+            None
+            if entry is None
+            else Stored(self._view.store, key, entry.size, entry.mtime_ns, entry.access)
             for key, entry in zip(keys, entries, strict=True)
         ]
 
@@ -225,8 +246,13 @@ class InParts:
 
 
 def _summed(name: str, parts: Sequence[Entry]) -> Entry:
+    """The chunk of these parts. It permits what all of them do."""
     return Entry(
-        name, Kind.FILE, sum(part.size for part in parts), max(part.mtime_ns for part in parts)
+        name,
+        Kind.FILE,
+        sum(part.size for part in parts),
+        max(part.mtime_ns for part in parts),
+        access=all_of(part.access for part in parts),
     )
 
 

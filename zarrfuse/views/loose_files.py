@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from zarrfuse.errors import Exists, NotFound
+from zarrfuse.stores.access import Access, as_folder
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.views.base import Writer
@@ -35,10 +36,11 @@ _count = itertools.count(1)
 class _File:
     """The bytes of one file; its spool file is let go of by whoever uses it last."""
 
-    __slots__ = ("identity", "mtime_ns", "spool", "users")
+    __slots__ = ("access", "identity", "mtime_ns", "spool", "users")
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool, access: Access | None) -> None:
         self.spool = spool
+        self.access = access
         self.identity = -next(_count)
         """Of no file of a store."""
         self.mtime_ns = time.time_ns()
@@ -54,12 +56,14 @@ class LooseFiles:
         self._files: dict[LooseKey, _File] = {}
         self._lock = threading.Lock()
 
-    def create(self, key: LooseKey, *, exclusive: bool = False) -> Writer:
+    def create(
+        self, key: LooseKey, *, exclusive: bool = False, access: Access | None = None
+    ) -> Writer:
         """A new file, or, unless `exclusive`, the one that is there, emptied. Raises `Exists`."""
         with self._lock:
             file = self._files.get(key)
             if file is None:
-                file = self._files[key] = _File(self._spool())
+                file = self._files[key] = _File(self._spool(), access)
                 file.users = 1
             elif exclusive:
                 raise Exists(f"{key.name} is there already")
@@ -72,7 +76,7 @@ class LooseFiles:
 
         Who has that open keeps it. Raises `Exists` if it is to be `new`; all is as before then.
         """
-        file = _File(self._spool())
+        file = _File(self._spool(), getattr(reader, "access", None))
         file.users = 1
         try:
             copy_reader(reader, file.spool.fd, reader.size)
@@ -112,7 +116,7 @@ class LooseFiles:
                 name = str(key.prefix[len(prefix)])
                 if name not in folders:
                     folders.add(name)
-                    yield Entry(name, Kind.FOLDER, 0, file.mtime_ns)
+                    yield Entry(name, Kind.FOLDER, 0, file.mtime_ns, access=as_folder(file.access))
 
     def has_some_below(self, path: str) -> bool:
         """Whether the array at `path`, or one below, has such files."""
@@ -196,9 +200,9 @@ class _OpenFile(Writer):
     def mtime_ns(self) -> int:
         return self._file.mtime_ns
 
-    def seen(self) -> tuple[int, int, int]:
+    def seen(self) -> tuple[int, int, int, Access | None]:
         """See `stores.base.File`."""
-        return self.size, self.mtime_ns, self._file.identity
+        return self.size, self.mtime_ns, self._file.identity, self._file.access
 
     @property
     def changed(self) -> bool:
@@ -235,7 +239,14 @@ class _OpenFile(Writer):
 
 
 def _entry(name: str, file: _File) -> Entry:
-    return Entry(name, Kind.FILE, file.spool.size, file.mtime_ns, identity=file.identity)
+    return Entry(
+        name,
+        Kind.FILE,
+        file.spool.size,
+        file.mtime_ns,
+        identity=file.identity,
+        access=file.access,
+    )
 
 
 def _is_below(path: str, folder: str) -> bool:

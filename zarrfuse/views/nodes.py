@@ -18,6 +18,7 @@ from zarrfuse.errors import MetadataError, NotFound, guarded, text_of
 from zarrfuse.spec.node import Node, NodeError, parse_v3
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
 from zarrfuse.spec.references import resolve
+from zarrfuse.stores.access import Access, all_of
 from zarrfuse.stores.base import Entry, Kind, Store, read
 from zarrfuse.views.base import join
 
@@ -41,7 +42,8 @@ class Loaded:
 
     `is_group` tells that files beside its document belong to no array, also when it has an error.
     `stamp` are the size and time of the document, `mtime_ns` the time of the newest of all that is
-    said here, both from before it was read: what was changed since has other ones.
+    said here, both from before it was read: what was changed since has other ones. `access` is what
+    all of them permit together.
     """
 
     path: str
@@ -51,6 +53,7 @@ class Loaded:
     is_group: bool = False
     stamp: tuple[int, int] = (0, 0)
     mtime_ns: int = 0
+    access: Access | None = None
 
 
 class Changes:
@@ -130,7 +133,8 @@ class _Document:
 
     def _take(self, document: str, entry: Entry, change: int, wait: bool) -> Loaded | None:
         attributes = self._attributes(wait) if document in _V2_PARSERS else None
-        stamps = [(found.size, found.mtime_ns) for found in (entry, attributes) if found]
+        entries = [found for found in (entry, attributes) if found]
+        stamps = [(found.size, found.mtime_ns, found.access) for found in entries]
         signature = (document, change, *stamps)
         if signature != self._signature:
             if not wait:
@@ -138,8 +142,12 @@ class _Document:
             with self._lock:
                 if signature != self._signature:
                     loaded, lasting = _load(self._store, self._path, document, entry.size)
-                    newest_ns = max(mtime_ns for _, mtime_ns in stamps)
-                    self._read = replace(loaded, stamp=stamps[0], mtime_ns=newest_ns)
+                    self._read = replace(
+                        loaded,
+                        stamp=(entry.size, entry.mtime_ns),
+                        mtime_ns=max(found.mtime_ns for found in entries),
+                        access=all_of(found.access for found in entries),
+                    )
                     self._signature = signature if lasting else None
         return self._read
 
@@ -281,8 +289,13 @@ class NodeOf(_Document):
 
         try:
             node = resolve(node, self._path, load)
-            newest_ns = max(found.mtime_ns for found in (source, *seen.values()) if found)
-            return replace(source, node=node, mtime_ns=newest_ns)
+            all_read = [found for found in (source, *seen.values()) if found]
+            return replace(
+                source,
+                node=node,
+                mtime_ns=max(found.mtime_ns for found in all_read),
+                access=all_of(found.access for found in all_read),
+            )
         except MetadataError as error:
             text = f"{join(self._path, source.document)}: {error}"
             return replace(source, node=None, error=text)

@@ -12,12 +12,15 @@ from contextlib import suppress
 from math import inf
 from posixpath import normpath
 
+from msgspec.structs import replace
+
 from zarrfuse.errors import Denied, NotAFolder, NotEmpty, NotFound
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.paths import relative
 from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.spec.plain_keys import coordinate, key_layout
+from zarrfuse.stores.access import Access, both, way_through
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views.base import Facts, join
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
@@ -276,7 +279,7 @@ class PlainChunks:
             entry = folder.lookup(name, wait=wait)
             if not _may_be_chunk(entry):
                 raise NotFound(f"{name} in {folder.path} is a folder, not a chunk")
-            return _as_file(shown, entry)
+            return replace(_as_file(shown, entry), access=self._reached(entry, coords, wait))
         path = self._stored_path(coords)
         if not path:
             return self._virtual(shown, wait=wait)
@@ -285,6 +288,18 @@ class PlainChunks:
         if not _may_be_folder(entry):
             raise NotFound(f"{path} in {self._root.path} is a file, not a folder of chunks")
         return _as_folder(shown, entry)
+
+    def _reached(self, entry: Entry, coords: Coords, wait: bool) -> Access | None:
+        """What a chunk permits to who has to come there through folders that are not shown."""
+        access = entry.access
+        if self._layout.way == "unknown" or self._layout.nested is not None:
+            shown = self._layout.folder(coords[:-1]) if self._layout.way == "folders" else ""
+            folder = self._node.chunk_key(coords).rpartition("/")[0]
+            while len(folder) > len(shown):
+                stored = self._view.store.stat(join(self._root.path, folder), wait=wait)
+                access = both(access, way_through(stored.access))
+                folder = folder.rpartition("/")[0]
+        return access
 
     def _virtual(self, name: str, *, wait: bool = True) -> Entry:
         """A folder that stands for no stored one; as old as what is in the array's folder."""
@@ -365,26 +380,28 @@ class PlainChunks:
 
     def _every_chunk(self) -> Iterator[tuple[Coords, Entry]]:
         """Each chunk with its stored entry, where no folder of one array is shown as another."""
-        todo = [(self._root, "")]
+        todo: list[tuple[ChunksFolder, str, Access | None]] = [(self._root, "", None)]
         while todo:
-            folder, base = todo.pop()
+            folder, base, way = todo.pop()
             for entry in folder.scan():
                 key = base + entry.name
                 if entry.kind is Kind.FILE:
                     coords = self._node.chunk_at(key)
                     if coords is not None:
-                        yield coords, entry
+                        access = both(entry.access, way) if way else entry.access
+                        yield coords, replace(entry, access=access)
                 elif self._layout.way == "unknown":
                     below = folder.child(entry.name)
                     if entry.kind is Kind.FOLDER and not entry.denied and below.loaded() is None:
-                        todo.append((below, f"{key}/"))
+                        way_below = both(way_through(entry.access), way)
+                        todo.append((below, f"{key}/", way_below))
                 elif (coords := self._nested(key)) is not None:
                     for chunk in self._nested_chunk(coords):
                         yield coords, chunk
 
 
 def _as_file(name: str, entry: Entry) -> Entry:
-    return Entry(name, Kind.FILE, entry.size, entry.mtime_ns, entry.denied)
+    return Entry(name, Kind.FILE, entry.size, entry.mtime_ns, entry.denied, access=entry.access)
 
 
 # Nobody knows where a name leads that is denied. It is shown in the place of a chunk or a folder of
@@ -403,4 +420,4 @@ def _may_be_folder(entry: Entry) -> bool:
 def _as_folder(name: str, entry: Entry) -> Entry:
     if entry.denied:
         return Entry(name, entry.kind, entry.size, entry.mtime_ns, True)
-    return Entry(name, Kind.FOLDER, 0, entry.mtime_ns)
+    return Entry(name, Kind.FOLDER, 0, entry.mtime_ns, access=entry.access)

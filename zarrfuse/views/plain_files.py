@@ -11,6 +11,7 @@ from typing import Protocol
 
 from zarrfuse.errors import Exists, IsAFolder, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.stores.access import new_file
 from zarrfuse.stores.base import Kind, Reader
 from zarrfuse.views.base import Writer, join
 from zarrfuse.views.chunks import ChunksFolder
@@ -124,7 +125,10 @@ class LooseFile:
         return self.writing.loose.open(self.key)
 
     def create(self, *, exclusive: bool) -> Writer:
-        return self.writing.loose.create(self.key, exclusive=exclusive)
+        array = self.writing.chunks.store.stat(self.key.array)
+        return self.writing.loose.create(
+            self.key, exclusive=exclusive, access=new_file(array.access)
+        )
 
     def write(self, *, truncate: bool) -> Writer:
         writer = self.writing.loose.open(self.key)

@@ -88,13 +88,15 @@ class PlainNode:
                 raise BlockingIOError(errno.EAGAIN, "a document has to be written")
             with self._lock:
                 if self._document is None:
-                    self._document = Literal(self._text(), self.loaded.mtime_ns)
+                    loaded = self.loaded
+                    self._document = Literal(self._text(), loaded.mtime_ns, loaded.access)
         return self._document
 
     def entry(self, *, wait: bool = True) -> Entry:
         """The entry of the `zarr.json` that is shown."""
         written = self.document(wait=wait)
-        return Entry(DOCUMENT, Kind.FILE, written.size, written.mtime_ns)
+        access = self.loaded.access
+        return Entry(DOCUMENT, Kind.FILE, written.size, written.mtime_ns, access=access)
 
     def _text(self) -> bytes:
         assert self.node is not None

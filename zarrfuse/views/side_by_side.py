@@ -5,8 +5,10 @@ Used by `opening`. It knows the views by their roots and names, not what they sh
 
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import replace
+
 from zarrfuse.errors import Elsewhere, NotFound
-from zarrfuse.stores.base import Entry, Kind, Reader, Store
+from zarrfuse.stores.base import Entry, Reader, Store
 from zarrfuse.views.base import Facts, Folder, join
 
 
@@ -22,13 +24,13 @@ class SideBySide(Folder):
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
         root = self._store.stat("")
-        return (Entry(name, Kind.FOLDER, 0, root.mtime_ns) for name in self._views)
+        return (replace(root, name=name) for name in self._views)
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`; the empty name is that of the root itself."""
         if name:
             self.child(name)
-        return Entry(name, Kind.FOLDER, 0, self._store.stat("", wait=wait).mtime_ns)
+        return replace(self._store.stat("", wait=wait), name=name)
 
     def child(self, name: str) -> Folder:
         """See `views.base.Folder`. Raises `NotFound`."""

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -287,7 +288,11 @@ class RolledForward(Store):
             return None
         if not self._is_believed(said, wait=wait):
             return None
-        return Entry(key.rpartition("/")[2], entry.kind, entry.size, entry.mtime_ns)
+        access = entry.access
+        with suppress(NotFound):  # which is what it will have, see `stores.ownership`
+            access = self.inner.stat(key, wait=wait).access
+        name = key.rpartition("/")[2]
+        return Entry(name, entry.kind, entry.size, entry.mtime_ns, access=access)
 
     def _will_be_folder(self, picture: _Picture, folder: str, *, wait: bool) -> bool:
         above, _, name = folder.rpartition("/")

@@ -1,0 +1,99 @@
+"""Who may do what with a file or folder: the mode and owner that a mount shows, for the kernel to check.
+
+Owns the arithmetic of permission bits. Used by stores, which take them from what is stored, and by views
+for names that stand for several stored files or for none.
+"""
+
+import os
+from collections.abc import Iterable
+from functools import lru_cache, reduce
+from pathlib import Path
+from stat import S_IMODE, S_ISGID
+from typing import NamedTuple
+
+_CLASS = 0o7
+_ALL = 0o777
+
+
+class Access(NamedTuple):
+    """Permission bits (with setuid, setgid and sticky), owner and group of a file or folder."""
+
+    mode: int
+    uid: int
+    gid: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "Access":
+        """Those of a stored file or folder."""
+        return cls(S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+
+
+@lru_cache(4096)
+def both(first: Access | None, second: Access | None) -> Access | None:
+    """What two files permit together: nobody may do more than with each of them.
+
+    It belongs to who owns the first. None is a file of which nothing is known, and permits all.
+    """
+    if first is None or second is None:
+        return first or second
+    if first == second:
+        return first
+    mode = second.mode
+    owner, group, others = mode >> 6 & _CLASS, mode >> 3 & _CLASS, mode & _CLASS
+    # Somebody may be in another class of the second file than of the first: which one cannot be told,
+    # so both must permit it.
+    if first.uid != second.uid and first.gid != second.gid:
+        owner = group = others = owner & group & others
+    elif first.uid != second.uid:
+        owner, group, others = group & others, owner & group, owner & others
+    elif first.gid != second.gid:
+        group = others = group & others
+    return Access(first.mode & (owner << 6 | group << 3 | others), first.uid, first.gid)
+
+
+def all_of(accesses: Iterable[Access | None]) -> Access | None:
+    """What several files permit together, see `both`."""
+    return reduce(both, accesses, None)
+
+
+def as_folder(file: Access | None) -> Access | None:
+    """That of a folder which stands for a file: who may read the file may enter it."""
+    if file is None:
+        return None
+    mode = file.mode & _ALL
+    return file._replace(mode=mode | mode >> 2 & 0o111)
+
+
+def way_through(folder: Access | None) -> Access | None:
+    """What a folder permits to do with a file below it: all, to who may enter the folder."""
+    return None if folder is None else folder._replace(mode=(folder.mode & 0o111) * _CLASS)
+
+
+def new_file(folder: Access | None) -> Access | None:
+    """That of a new file in a folder; None if nothing is known of the folder.
+
+    It belongs to this process, or, if that is root, to who owns the folder; the group follows setgid.
+    """
+    return None if folder is None else _new(folder, 0o666 & ~_umask())
+
+
+def new_folder(folder: Access | None) -> Access | None:
+    """That of a new folder in a folder; see `new_file`."""
+    if folder is None:
+        return None
+    return _new(folder, 0o777 & ~_umask() | folder.mode & S_ISGID)
+
+
+def _new(folder: Access, mode: int) -> Access:
+    uid = os.geteuid()
+    if uid == 0:
+        return Access(mode, folder.uid, folder.gid)
+    return Access(mode, uid, folder.gid if folder.mode & S_ISGID else os.getegid())
+
+
+def _umask() -> int:
+    # umask(2) tells it only by changing it, for all threads.
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").split("\n"):
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    return 0o022

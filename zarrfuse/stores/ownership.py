@@ -1,0 +1,171 @@
+"""Whose a file or folder is that this process has made: owner, group, mode and ACL.
+
+Owns what is set when something gets its name. All is set through the descriptor of the new file, before it
+has that name. Used by `local_writing`.
+
+A file that replaces another takes over from that. A new one is as `access.new_file` says, with the default
+ACL of its folder. Only root can give files away; anybody else keeps the group if he can, and where he
+cannot, the group gets no more than others. Setuid and setgid are not taken over: other bytes may be in it.
+"""
+
+import errno
+import os
+import struct
+from contextlib import suppress
+from stat import S_IMODE, S_ISREG
+
+from zarrfuse.stores.access import Access, new_file, new_folder
+
+_ACL = "system.posix_acl_access"
+_DEFAULT_ACL = "system.posix_acl_default"
+_NO_ACL = frozenset({errno.ENODATA, errno.EOPNOTSUPP})
+_MAY_NOT = frozenset({errno.EPERM, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
+"""EINVAL: of an owner that a container does not have."""
+# include/uapi/linux/posix_acl_xattr.h: a version, then entries of a tag, permissions and an id.
+_ACL_HEADER = struct.Struct("<I")
+_ACL_ENTRY = struct.Struct("<HHI")
+_OF_A_FILE = 0o6
+_PERMISSIONS = 0o777
+
+
+def like_replaced(fd: int, folder: int, name: str) -> None:
+    """Give a new file what it is to have under a name in a folder, which it is about to be renamed to.
+
+    `fd` is open, not by path alone; `folder` may be. A file of several names stays as it is: it is
+    somebody's that was linked.
+    """
+    status = os.fstat(fd)
+    if not S_ISREG(status.st_mode) or status.st_nlink > 1:
+        return
+    try:
+        old = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        _make_new(fd, folder)
+        return
+    try:
+        replaced = os.fstat(old)
+        if S_ISREG(replaced.st_mode):
+            _give(fd, Access.of(replaced), _acl(old, _ACL))
+        else:
+            _make_new(fd, folder)
+    finally:
+        os.close(old)
+
+
+def take_over(folder: int, name: str, new_folder: int, new_name: str) -> None:
+    """`like_replaced` for a file of our own that is closed. What may not be read stays as it is."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags, dir_fd=folder)
+    except (FileNotFoundError, PermissionError):  # renaming it tells, or may be done all the same
+        return
+    try:
+        like_replaced(fd, new_folder, new_name)
+    finally:
+        os.close(fd)
+
+
+def give_new_file(fd: int, folder: int) -> None:
+    """Give a file that has just been made in a folder to who owns that, if this process is root."""
+    if os.geteuid() == 0:
+        above = os.fstat(folder)
+        _chown(fd, above.st_uid, above.st_gid)
+
+
+def give_new_folder(folder: int, name: str) -> None:
+    """The same for a folder that has just been made. Another one that was put there is left alone."""
+    above = os.fstat(folder)
+    if os.geteuid() or (above.st_uid, above.st_gid) == (0, os.getegid()):
+        return
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags, dir_fd=folder)
+    except OSError:
+        return
+    try:
+        access = new_folder(Access.of(above))
+        is_new = os.fstat(fd).st_uid == 0 and not os.listdir(fd)
+        if is_new and access is not None:
+            _chown(fd, access.uid, access.gid)
+    finally:
+        os.close(fd)
+
+
+def _make_new(fd: int, folder: int) -> None:
+    access = new_file(Access.of(os.fstat(folder)))
+    assert access is not None
+    default = _acl(folder, _DEFAULT_ACL)
+    if default is None:
+        _give(fd, access, None)
+    else:
+        mode, acl = _for_a_file(default)
+        _give(fd, access._replace(mode=mode), acl)
+
+
+def _give(fd: int, access: Access, acl: bytes | None) -> None:
+    """Set owner, then mode, which a change of owner may change, then the ACL."""
+    mode = access.mode & _PERMISSIONS
+    if not _chown(fd, access.uid, access.gid):
+        acl = None  # it is about another group
+        mode &= _like_others(mode)
+    elif acl is not None:  # the bits of the group are its mask, until it is set
+        mode &= _like_others(mode)
+    if S_IMODE(os.fstat(fd).st_mode) != mode:
+        with suppress(PermissionError):  # somebody else's, whose write is finished
+            os.fchmod(fd, mode)
+    try:
+        if acl is not None:
+            os.setxattr(fd, _ACL, acl)
+        else:
+            os.removexattr(fd, _ACL)
+    except OSError as error:
+        if error.errno not in _NO_ACL and error.errno not in _MAY_NOT:
+            raise
+
+
+def _like_others(mode: int) -> int:
+    """A mask that leaves the group what others have."""
+    return ~0o070 | (mode & 0o007) << 3
+
+
+def _chown(fd: int, uid: int, gid: int) -> bool:
+    """Set owner and group as far as that is allowed; whether the group is the one that was asked for."""
+    status = os.fstat(fd)
+    if (status.st_uid, status.st_gid) == (uid, gid):
+        return True
+    for owner in (uid, -1):
+        try:
+            os.fchown(fd, owner, gid)
+        except OSError as error:
+            if error.errno not in _MAY_NOT:
+                raise
+        else:
+            return True
+    return status.st_gid == gid
+
+
+def _acl(fd: int, name: str) -> bytes | None:
+    """An ACL; None if there is none. By /proc: a descriptor that is a path alone cannot be used."""
+    try:
+        return os.getxattr(f"/proc/self/fd/{fd}", name)
+    except OSError as error:
+        if error.errno in _NO_ACL:
+            return None
+        raise
+
+
+def _for_a_file(default: bytes) -> tuple[int, bytes]:
+    """Mode and ACL that a file has which is made in a folder with a default ACL: as acl(5) says."""
+    owner, group_, mask, others = 0x01, 0x04, 0x10, 0x20
+    entries = list(_ACL_ENTRY.iter_unpack(default[_ACL_HEADER.size :]))
+    tags = {tag for tag, _, _ in entries}
+    limited = {owner, others, mask if mask in tags else group_}
+    made = default[: _ACL_HEADER.size]
+    mode = 0
+    for tag, permissions, who in entries:
+        if tag in limited:
+            mode |= (permissions & _OF_A_FILE) << {owner: 6, others: 0}.get(tag, 3)
+            made += _ACL_ENTRY.pack(tag, permissions & _OF_A_FILE, who)
+        else:
+            made += _ACL_ENTRY.pack(tag, permissions, who)
+    return mode, made
