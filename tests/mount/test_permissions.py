@@ -12,8 +12,6 @@ import pytest
 from datasets import array, concat_parts, default_keys, group, write_keys, zip_folder
 from mounting import clear, wait_for, zarrfuse
 
-from zarrfuse import mounts
-
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root is several users")
 
 NOBODY = 65534
@@ -303,9 +301,9 @@ def test_ordinary_user_has_through_a_mount_what_a_disk_permits(folder: Path) -> 
     (store / "private").chmod(0o600)
     os.chown(store / "c/0/0", OWNER, GROUP)
     (store / "c/0/0").chmod(0o666)
+    arguments = [IN_NAMESPACE, "sh", str(folder), sys.executable, AS_NOBODY]
     done = subprocess.run(
-        [*"unshare -m --propagation private sh -ec".split(), IN_NAMESPACE, "sh"]
-        + [str(folder), sys.executable, AS_NOBODY],
+        ["unshare", "-m", "--propagation", "private", "sh", "-ec", *arguments],
         capture_output=True,
         text=True,
         timeout=60,

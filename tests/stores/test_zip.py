@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported, SourceError, Stale, errno_of
 from zarrfuse.stores.base import Entry, Kind, Reader, opened, read
@@ -649,7 +650,7 @@ def test_time_is_the_member_s_local_time(tmp_path):
     info = zipfile.ZipInfo("a", (2021, 2, 3, 4, 5, 6))
     store = ZipStore(write(tmp_path / "a.zip", [(info, b"1")]))
     mtime_ns = int(datetime(2021, 2, 3, 4, 5, 6).timestamp()) * 10**9
-    assert store.stat("a") == Entry("a", Kind.FILE, 1, mtime_ns)
+    assert replace(store.stat("a"), access=None) == Entry("a", Kind.FILE, 1, mtime_ns)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ for names that stand for several stored files or for none.
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache, reduce
-from pathlib import Path
 from stat import S_IMODE, S_ISGID
 from typing import NamedTuple
 
@@ -93,7 +93,8 @@ def _new(folder: Access, mode: int) -> Access:
 
 def _umask() -> int:
     # umask(2) tells it only by changing it, for all threads.
-    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").split("\n"):
-        if line.startswith("Umask:"):
-            return int(line.split()[1], 8)
+    with suppress(OSError), open("/proc/self/status", "rb") as status:
+        for line in status:
+            if line.startswith(b"Umask:"):
+                return int(line.split()[1], 8)
     return 0o022
