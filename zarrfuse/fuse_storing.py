@@ -101,9 +101,10 @@ class StoringOperations(ReadingOperations):
     @answered
     async def flush(self, fh: int) -> None:
         """A program closes the file: what it wrote is stored, and it is told if that fails."""
-        file = self._files[fh]
-        if file.writer is not None and file.writer.changed and file.writer.size:
-            await self._store(file, file.writer, sync=False)
+        file, writer = self._files[fh], self._files[fh].writer
+        # A first write that failed has changed nothing, and is told of all the same.
+        if writer is not None and (file.is_broken or (writer.changed and writer.size)):
+            await self._store(file, writer, sync=False)
 
     @answered
     async def fsync(self, fh: int, datasync: bool) -> None:
