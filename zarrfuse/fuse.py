@@ -171,7 +171,9 @@ class ZarrOperations(pyfuse3.Operations):
                 try:
                     return folder.lookup(name, wait=False)
                 except BlockingIOError:
-                    entry = await self._workers.run(functools.partial(folder.lookup, name))
+                    entry = await self._workers.run(
+                        functools.partial(folder.lookup, name), folder.path
+                    )
             except NotFound:
                 if await self._has_moved(directory, folder):
                     continue
@@ -323,10 +325,9 @@ class ZarrOperations(pyfuse3.Operations):
     async def readlink(self, inode: int, ctx: pyfuse3.RequestContext) -> bytes:
         """Where a link leads."""
         directory, slot = self.inodes.place(inode)
-        name = directory.entries[slot].name
-        return os.fsencode(
-            await self._workers.run(functools.partial(directory.folder.readlink, name))
-        )
+        name, folder = directory.entries[slot].name, directory.folder
+        target = await self._workers.run(functools.partial(folder.readlink, name), folder.path)
+        return os.fsencode(target)
 
     @answered
     async def access(self, inode: int, mode: int, ctx: pyfuse3.RequestContext) -> bool:
@@ -340,7 +341,7 @@ class ZarrOperations(pyfuse3.Operations):
     @answered
     async def statfs(self, ctx: pyfuse3.RequestContext) -> pyfuse3.StatvfsData:
         """What the store lies on."""
-        total, free = await self._workers.run(self._space)
+        total, free = await self._workers.run(self._space, "")
         reply = pyfuse3.StatvfsData()
         reply.f_bsize = reply.f_frsize = block = 4096
         reply.f_blocks = total // block
@@ -372,12 +373,10 @@ class ZarrOperations(pyfuse3.Operations):
         entry = directory.entries[slot]
         if entry.denied or directory.live:
             return {}
-        if entry.kind is Kind.FOLDER:
-            folder = self.inodes.directory(inode).folder
-            return attributes(await self._workers.run(functools.partial(folder.facts, None)))
-        return attributes(
-            await self._workers.run(functools.partial(directory.folder.facts, entry.name))
-        )
+        is_folder = entry.kind is Kind.FOLDER
+        folder = self.inodes.directory(inode).folder if is_folder else directory.folder
+        facts = functools.partial(folder.facts, None if is_folder else entry.name)
+        return attributes(await self._workers.run(facts, folder.path))
 
     @answered
     async def flush(self, fh: int) -> None:

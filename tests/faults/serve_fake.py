@@ -113,6 +113,8 @@ def store_of(spec: dict[str, Any], source: Path) -> Store:
     if kind == "lying":
         return lying()
     local = LocalStore(str(source))
+    if kind == "local":
+        return local
     if kind == "slow":
         return SlowStore(local, spec["delays"])
     if kind in ("hanging", "hanging-and-failing"):
