@@ -27,10 +27,8 @@ from zarrfuse.errors import (
     NotFound,
     ReadOnly,
     ZarrfuseError,
-    errno_of,
-    is_expected,
-    text_of,
 )
+from zarrfuse.failures import Failures
 from zarrfuse.handles import OpenDirectory, OpenFile
 from zarrfuse.inodes import CONTROL_INODE, ROOT_INODE, Directory, InodeTable, is_hidden
 from zarrfuse.replies import Replies
@@ -45,14 +43,6 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound="ZarrOperations")
-
-_ANSWERS = frozenset(
-    {
-        *(errno.ENOENT, errno.EROFS, errno.ENOSYS),
-        *(errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR),
-    }
-)
-"""Not counted as errors, nor logged."""
 
 
 def answered(
@@ -119,9 +109,7 @@ class ZarrOperations(pyfuse3.Operations):
         self._started = time.monotonic()
         self.requests = 0
         self.bytes_read = 0
-        self.errors = 0
-        self.last_errors: dict[str, str] = {}
-        self._reported: set[str] = set()
+        self._failures = Failures()
 
     async def serve(self, most_requests: int) -> None:
         """Answer requests until the file system is unmounted."""
@@ -137,19 +125,8 @@ class ZarrOperations(pyfuse3.Operations):
     # -- answers and errors ------------------------------------------------------------------
 
     def failed(self, request: str, error: BaseException) -> int:
-        """The errno for an error; logs what is not an answer, once, with its traceback."""
-        code = errno_of(error)
-        if code in _ANSWERS:
-            return code
-        self.errors += 1
-        text = text_of(error)
-        self.last_errors[request] = text
-        if is_expected(error):
-            log.debug("%s: %s", request, text)
-        elif text not in self._reported and len(self._reported) < 1000:
-            self._reported.add(text)
-            log.error("%s failed and is answered as EIO", request, exc_info=error)
-        return code
+        """The errno for an error, which is counted and logged."""
+        return self._failures.note(request, error)
 
     def _fresh(self, directory: Directory) -> bool:
         return time.monotonic() - directory.listed_at < self._ttl_s and not directory.live
@@ -207,8 +184,7 @@ class ZarrOperations(pyfuse3.Operations):
             "open_files": len(self._files),
             "open_folders": len(self._directories),
             **({} if self._cache is None else {"cache": dict(self._cache())}),
-            "errors": self.errors,
-            "last_errors": self.last_errors,
+            **self._failures.status(),
         }
 
     # -- names -------------------------------------------------------------------------------
