@@ -22,8 +22,8 @@ class Tuning:
 
     store_timeout_s: float = 30.0
     """A store that has not answered by then is ETIMEDOUT to the program that asked."""
-    threads: int = 40
-    """Store calls at one time; a slow object holds one of them, not the mount."""
+    threads: int = 80
+    """Store calls at one time, half of them for one folder: what hangs there does not hold the others."""
     readahead_kib: int = 1024
     """What the kernel reads ahead, where the mount may set it; its own default is 128."""
     max_background: int = 64

@@ -163,6 +163,8 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
     _settle_process()
     if config.view in DECODING:
         settle_memory()  # here, since each thread that there is by then keeps a heap of its own
+    # Held back until `_obey_signals`: one that ended the process would leave the mountpoint behind.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     _mount(operations, config)
     mounted = mounts.mount_at(config.mountpoint)
     try:
@@ -235,8 +237,9 @@ async def _run(
 ) -> None:
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_obey_signals, config.mountpoint, mounted)
-            nursery.start_soon(_tune_and_say_ready, config, mounted, ready)
+            is_ready = trio.Event()
+            nursery.start_soon(_obey_signals, config.mountpoint, mounted, is_ready)
+            nursery.start_soon(_tune_and_say_ready, config, mounted, ready, is_ready)
             await operations.serve(_MOST_REQUESTS)
             nursery.cancel_scope.cancel()
     except BaseExceptionGroup as group:
@@ -250,7 +253,10 @@ async def _run(
 
 
 async def _tune_and_say_ready(
-    config: MountConfig, mounted: mounts.Mount | None, ready: Callable[[], None]
+    config: MountConfig,
+    mounted: mounts.Mount | None,
+    ready: Callable[[], None],
+    is_ready: trio.Event,
 ) -> None:
     # The kernel takes its limits from our answer to INIT: what is set before that is lost.
     if await trio.to_thread.run_sync(mounts.answer_of, config.mountpoint) != 0:
@@ -260,12 +266,19 @@ async def _tune_and_say_ready(
         for refused in mounts.tune(mounted, tuning.readahead_kib, tuning.max_background):
             log.debug("not raised: %s", refused)
     ready()
+    is_ready.set()
     if config.view in DECODING:
         threading.Thread(target=import_libraries, name="zarrfuse-imports", daemon=True).start()
 
 
-async def _obey_signals(mountpoint: str, mounted: mounts.Mount | None) -> None:
-    """The first signal unmounts if nothing is in use, the second detaches, the third ends."""
+async def _obey_signals(
+    mountpoint: str, mounted: mounts.Mount | None, is_ready: trio.Event
+) -> None:
+    """The first signal unmounts if nothing is in use, the second detaches, the third ends.
+
+    Waits until the mount is ready: until then it is in use by the daemon itself, which looks whether
+    it answers.
+    """
 
     def unmount(lazy: bool) -> None:
         if mounts.mount_at(mountpoint) != mounted:  # detached before; there may be another by now
@@ -275,6 +288,8 @@ async def _obey_signals(mountpoint: str, mounted: mounts.Mount | None) -> None:
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # nohup: it is to stay
     obeyed = [number for number in _SIGNALS if number != signal.SIGHUP or not ignored]
     with trio.open_signal_receiver(*obeyed) as signals:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        await is_ready.wait()
         count = 0
         async for number in signals:
             count += 1

@@ -164,6 +164,20 @@ _PASSED_ON = frozenset(
 _TRANSLATED = {errno.EPERM: errno.EACCES, errno.EISDIR: errno.EIO, errno.EXDEV: errno.EACCES}
 
 
+FAULTS = frozenset(
+    {
+        errno.EDQUOT,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.ETIMEDOUT,
+    }
+)
+"""What says that something is wrong with the store, the machine or zarrfuse; others are refusals."""
+
+
 def errno_of(error: BaseException) -> int:
     """The errno a program on the mount gets for `error` (`docs/design.md`, Errors)."""
     if isinstance(error, ZarrfuseError):

@@ -27,10 +27,8 @@ from zarrfuse.errors import (
     NotFound,
     ReadOnly,
     ZarrfuseError,
-    errno_of,
-    is_expected,
-    text_of,
 )
+from zarrfuse.failures import Failures
 from zarrfuse.handles import OpenDirectory, OpenFile
 from zarrfuse.inodes import CONTROL_INODE, ROOT_INODE, Directory, InodeTable, is_hidden
 from zarrfuse.replies import Replies
@@ -45,14 +43,6 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound="ZarrOperations")
-
-_ANSWERS = frozenset(
-    {
-        *(errno.ENOENT, errno.EROFS, errno.ENOSYS),
-        *(errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR),
-    }
-)
-"""Not counted as errors, nor logged."""
 
 
 def answered(
@@ -119,9 +109,7 @@ class ZarrOperations(pyfuse3.Operations):
         self._started = time.monotonic()
         self.requests = 0
         self.bytes_read = 0
-        self.errors = 0
-        self.last_errors: dict[str, str] = {}
-        self._reported: set[str] = set()
+        self._failures = Failures()
 
     async def serve(self, most_requests: int) -> None:
         """Answer requests until the file system is unmounted."""
@@ -137,19 +125,8 @@ class ZarrOperations(pyfuse3.Operations):
     # -- answers and errors ------------------------------------------------------------------
 
     def failed(self, request: str, error: BaseException) -> int:
-        """The errno for an error; logs what is not an answer, once, with its traceback."""
-        code = errno_of(error)
-        if code in _ANSWERS:
-            return code
-        self.errors += 1
-        text = text_of(error)
-        self.last_errors[request] = text
-        if is_expected(error):
-            log.debug("%s: %s", request, text)
-        elif text not in self._reported and len(self._reported) < 1000:
-            self._reported.add(text)
-            log.error("%s failed and is answered as EIO", request, exc_info=error)
-        return code
+        """The errno for an error, which is counted and logged."""
+        return self._failures.note(request, error)
 
     def _fresh(self, directory: Directory) -> bool:
         return time.monotonic() - directory.listed_at < self._ttl_s and not directory.live
@@ -171,7 +148,9 @@ class ZarrOperations(pyfuse3.Operations):
                 try:
                     return folder.lookup(name, wait=False)
                 except BlockingIOError:
-                    entry = await self._workers.run(functools.partial(folder.lookup, name))
+                    entry = await self._workers.run(
+                        functools.partial(folder.lookup, name), folder.path
+                    )
             except NotFound:
                 if await self._has_moved(directory, folder):
                     continue
@@ -205,8 +184,7 @@ class ZarrOperations(pyfuse3.Operations):
             "open_files": len(self._files),
             "open_folders": len(self._directories),
             **({} if self._cache is None else {"cache": dict(self._cache())}),
-            "errors": self.errors,
-            "last_errors": self.last_errors,
+            **self._failures.status(),
         }
 
     # -- names -------------------------------------------------------------------------------
@@ -323,10 +301,9 @@ class ZarrOperations(pyfuse3.Operations):
     async def readlink(self, inode: int, ctx: pyfuse3.RequestContext) -> bytes:
         """Where a link leads."""
         directory, slot = self.inodes.place(inode)
-        name = directory.entries[slot].name
-        return os.fsencode(
-            await self._workers.run(functools.partial(directory.folder.readlink, name))
-        )
+        name, folder = directory.entries[slot].name, directory.folder
+        target = await self._workers.run(functools.partial(folder.readlink, name), folder.path)
+        return os.fsencode(target)
 
     @answered
     async def access(self, inode: int, mode: int, ctx: pyfuse3.RequestContext) -> bool:
@@ -340,7 +317,7 @@ class ZarrOperations(pyfuse3.Operations):
     @answered
     async def statfs(self, ctx: pyfuse3.RequestContext) -> pyfuse3.StatvfsData:
         """What the store lies on."""
-        total, free = await self._workers.run(self._space)
+        total, free = await self._workers.run(self._space, "")
         reply = pyfuse3.StatvfsData()
         reply.f_bsize = reply.f_frsize = block = 4096
         reply.f_blocks = total // block
@@ -372,12 +349,10 @@ class ZarrOperations(pyfuse3.Operations):
         entry = directory.entries[slot]
         if entry.denied or directory.live:
             return {}
-        if entry.kind is Kind.FOLDER:
-            folder = self.inodes.directory(inode).folder
-            return attributes(await self._workers.run(functools.partial(folder.facts, None)))
-        return attributes(
-            await self._workers.run(functools.partial(directory.folder.facts, entry.name))
-        )
+        is_folder = entry.kind is Kind.FOLDER
+        folder = self.inodes.directory(inode).folder if is_folder else directory.folder
+        facts = functools.partial(folder.facts, None if is_folder else entry.name)
+        return attributes(await self._workers.run(facts, folder.path))
 
     @answered
     async def flush(self, fh: int) -> None:

@@ -109,7 +109,7 @@ class AttributeOperations(WritingOperations):
         longer_s = max(place.entries[slot].size, size or 0) / SLOWEST_STORE
         self._opening.add(opening)
         try:
-            await self._workers.run(change, longer_s=longer_s)
+            await self._workers.run(change, folder.path, longer_s=longer_s)
         finally:
             self._opening.discard(opening)
         directory.changed(name, time.monotonic())

@@ -46,7 +46,8 @@ class ListingOperations(ZarrOperations):
             return
         started = time.monotonic()
         if directory.entries or self._nursery is None:
-            directory.update(await self._workers.run(directory.folder.list), started)
+            found = await self._workers.run(directory.folder.list, directory.folder.path)
+            directory.update(found, started)
             return
         directory.scan = self._workers.scan(directory.folder, self._nursery)
         await self._continue_listing(directory, directory.scan)

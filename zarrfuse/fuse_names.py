@@ -43,7 +43,7 @@ class ReadWriteOperations(AttributeOperations):
                 directory.folder.remove(text)
 
         try:
-            await self._workers.run(remove)
+            await self._workers.run(remove, directory.folder.path)
         except NotFound:
             directory.retire(text, time.monotonic())
             raise
@@ -64,8 +64,9 @@ class ReadWriteOperations(AttributeOperations):
         child = directory.children.get(directory.slots.get(text, -1))
         if child is not None and any(self._being_written(child)):
             raise NotEmpty(f"a file is being written in the folder {text}")
+        folder = directory.folder
         try:
-            await self._workers.run(functools.partial(directory.folder.remove_folder, text))
+            await self._workers.run(functools.partial(folder.remove_folder, text), folder.path)
         except BaseException:
             directory.changed(text, time.monotonic())
             raise
@@ -77,7 +78,8 @@ class ReadWriteOperations(AttributeOperations):
     ) -> pyfuse3.EntryAttributes:
         """Make an empty folder."""
         directory, text = self._place_for(parent_inode, name)
-        await self._workers.run(functools.partial(directory.folder.make_folder, text))
+        folder = directory.folder
+        await self._workers.run(functools.partial(folder.make_folder, text), folder.path)
         now = time.monotonic()
         directory.retire(text, now)
         access = new_folder(self.inodes.entry(directory.inode).access)
@@ -118,7 +120,8 @@ class ReadWriteOperations(AttributeOperations):
         if child is not None:
             self._moving[child] = moved
         try:
-            same = await self._workers.run(renamed, longer_s=self._copying_s(source, slot))
+            longer_s = self._copying_s(source, slot)
+            same = await self._workers.run(renamed, folder.path, longer_s=longer_s)
             if source is not target or name != new_name:
                 self._renamed(source, name, target, new_name, slot, same=same)
         except TimedOut:  # it may yet come to be, or not
@@ -178,7 +181,8 @@ class ReadWriteOperations(AttributeOperations):
             folder.link(name, to, text)
             return to.lookup(text)
 
-        entry = await self._workers.run(linked, longer_s=self._copying_s(place, slot))
+        longer_s = self._copying_s(place, slot)
+        entry = await self._workers.run(linked, to.path, longer_s=longer_s)
         target.retire(text, time.monotonic())
         return self._told(target, entry)
 

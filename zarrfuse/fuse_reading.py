@@ -247,7 +247,7 @@ class ReadingOperations(ListingOperations):
                 try:
                     reader = open_(wait=False)
                 except BlockingIOError:
-                    reader = await self._workers.run(open_, late=_close)
+                    reader = await self._workers.run(open_, folder.path, late=_close)
             except NotFound:
                 if await self._has_moved(directory, folder) or named() != (directory, name):
                     continue
@@ -378,9 +378,13 @@ class ReadingOperations(ListingOperations):
     async def _read_waiting(self, fh: int, off: int, size: int) -> bytearray:
         file = self._files[fh]
         own = bytearray(min(size, file.reader.size - off))
-        await self._workers.run(functools.partial(file.read_in_thread, memoryview(own), off))
+        read = functools.partial(file.read_in_thread, memoryview(own), off)
+        await self._workers.run(read, self._folder_of(file))
         self.bytes_read += len(own)
         return own
+
+    def _folder_of(self, file: OpenFile) -> str:
+        return self.inodes.place(file.inode)[0].folder.path
 
     @answered
     async def release(self, fh: int) -> None:

@@ -119,7 +119,8 @@ class StoringOperations(ReadingOperations):
     @answered
     async def fsyncdir(self, fh: int, datasync: bool) -> None:
         """The names in a folder outlive the machine."""
-        await self._workers.run(self._directories[fh].directory.folder.sync)
+        folder = self._directories[fh].directory.folder
+        await self._workers.run(folder.sync, folder.path)
 
     # -- the end of open files, and storing ----------------------------------------------------
 
@@ -166,7 +167,7 @@ class StoringOperations(ReadingOperations):
     async def _closed(self, file: OpenFile) -> None:
         """Close a file, which may take a while: what is deleted with it, or sent to a server."""
         try:
-            await self._workers.run(file.close)
+            await self._workers.run(file.close, None)
         except Exception as error:  # in tasks of ours, where nobody waits for it
             self.failed("release", error)
 
@@ -233,7 +234,8 @@ class StoringOperations(ReadingOperations):
     async def _in_thread(
         self, file: OpenFile, call: Callable[[], T], *, longer_s: float = 0.0
     ) -> T:
-        return await self._workers.run(functools.partial(file.in_use, call), longer_s=longer_s)
+        in_use = functools.partial(file.in_use, call)
+        return await self._workers.run(in_use, self._folder_of(file), longer_s=longer_s)
 
     def _is_shared(self, directory: Directory, slot: int) -> bool:
         return directory.opened.get(slot, (0, 0, 0))[1] == -1

@@ -175,7 +175,7 @@ class WritingOperations(StoringOperations):
             self._opening.add(opening)
             write = functools.partial(_opened, folder, name, truncate, is_sure)
             try:
-                writer = await self._workers.run(write, late=_close)
+                writer = await self._workers.run(write, folder.path, late=_close)
                 is_there = not await self._has_moved(directory, folder)
             except NotFound:
                 if await self._has_moved(directory, folder) or named() != (directory, name):
@@ -185,7 +185,9 @@ class WritingOperations(StoringOperations):
                 self._opening.discard(opening)
             if is_there and named() == (directory, name):
                 return opening, writer
-            await self._workers.run(writer.close)  # it was renamed meanwhile, or a folder above
+            await self._workers.run(
+                writer.close, None
+            )  # it was renamed meanwhile, or a folder above
 
     async def _opened_anew(self, named: Named, flags: int) -> OpenFile:
         """See `ReadingOperations`; to read or to write."""
@@ -259,14 +261,16 @@ class WritingOperations(StoringOperations):
         while True:
             folder = directory.folder
             try:
-                writer = await self._workers.run(functools.partial(made, folder), late=_close)
+                writer = await self._workers.run(
+                    functools.partial(made, folder), folder.path, late=_close
+                )
             except NotFound:
                 if await self._has_moved(directory, folder):
                     continue
                 raise
             if not await self._has_moved(directory, folder) or not writer.is_private:
                 break
-            await self._workers.run(writer.close)  # it would be stored where the folder was
+            await self._workers.run(writer.close, None)  # it would be stored where the folder was
         directory.changed(text, time.monotonic())
         if writer.is_private:
             file = self._copy_apart(Opening(directory, text), writer)

@@ -1,6 +1,10 @@
 """Store calls in worker threads: with a time-out, and folders handed over while they are listed.
 
-Owns the limit on threads, and what becomes of a call that nobody waits for any more. Used by `fuse`.
+Owns the limits on threads, and what becomes of a call that nobody waits for any more. Used by `fuse`.
+
+A store, or one folder of it, may hang. So calls for one folder take at most half of the threads; calls
+that are out for long no longer count among those that run, up to a bound; and a folder that has lost
+all of its threads to calls that were given up answers `TimedOut` at once, until one of them returns.
 """
 
 import logging
@@ -11,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -26,80 +31,99 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-_MOST_GIVEN_UP = 400  # threads that wait for a store which may never answer; each takes 30 KiB
+_LONG_S = 0.5
+"""A call that is out for longer gives its place to one that waits, and keeps its thread."""
+_MOST_LONG = 400  # threads beyond the limit; each takes 30 KiB
 _BATCH = 2000  # names: a reply of 1 MiB holds 6,000 to 7,000
 
 
-class Workers:
-    """Runs store calls in at most `threads` threads, and waits `timeout_s` for each."""
+class _Share:
+    """The threads that calls for one folder may take; kept as long as there are such calls."""
 
-    def __init__(self, threads: int, timeout_s: float) -> None:
+    def __init__(self, threads: int) -> None:
+        self.limiter = trio.CapacityLimiter(threads)
+        self.lost = 0
+        """Threads of calls that were given up."""
+
+    @property
+    def is_lost(self) -> bool:
+        return self.lost >= self.limiter.total_tokens
+
+
+class _Call:
+    """A call that has a thread; `share` is `None` for one that belongs to no folder."""
+
+    __slots__ = ("is_long", "is_lost", "share", "since")
+
+    def __init__(self, share: _Share | None) -> None:
+        self.share = share
+        self.since = 0.0
+        self.is_long = False
+        self.is_lost = False
+
+
+class Workers:
+    """Runs store calls in `threads` threads, half of them for one folder, and waits `timeout_s` for each.
+
+    `most_long`: how many calls that are out for long may have threads beyond these.
+    """
+
+    def __init__(self, threads: int, timeout_s: float, *, most_long: int = _MOST_LONG) -> None:
         self._threads = threads
         self._timeout_s = timeout_s
+        self._most_long = most_long
         self._limiter: trio.CapacityLimiter | None = None
-        self._given_up = 0
+        self._shares: WeakValueDictionary[str, _Share] = WeakValueDictionary()
+        self._running: dict[_Call, None] = {}
+        """Calls that have a thread and are not long, in the order in which they began."""
+        self._long = 0
+        self._is_watched = False
         self.busy = 0
         """Calls that are out now."""
 
     async def run(
         self,
         call: Callable[[], T],
+        folder: str | None,
         late: Callable[[T], None] | None = None,
         *,
         longer_s: float = 0.0,
     ) -> T:
         """`call()` in a thread; `longer_s`: how many seconds more than others it may take.
 
-        Raises `TimedOut` when it has not returned in time; the thread is left to itself, and what it
-        then still brings is given to `late`.
+        `folder`: the path of the folder that it is for; `None`: it has to be made even if that hangs.
+        Raises `TimedOut` when it has not returned in time, or at once if calls that
+        never returned have all threads of the folder. The thread is left to itself, and what it then
+        still returns is given to `late`.
         """
         lock = threading.Lock()
-        begun = given_up = False
+        given_up = False
         brought: list[T] = []
-        token = trio.lowlevel.current_trio_token()
 
         def work() -> T:
-            nonlocal begun
+            if given_up:  # between the last moment and this thread
+                raise self._timed_out()
+            result = guarded(call)
             with lock:
-                if given_up:  # between the last moment and this thread
-                    raise self._timed_out()
-                begun = True
-            try:
-                result = guarded(call)
-                with lock:
-                    brought.append(result)
-                    if given_up and late is not None:
-                        late(result)
-                return result
-            finally:
-                if given_up:
-                    token.run_sync_soon(self._change_places, -1)
+                brought.append(result)
+                if given_up and late is not None:
+                    late(result)
+            return result
 
         with trio.move_on_after(self._timeout_s + longer_s):
-            return await self._in_thread(work)
+            return await self._in_thread(work, folder)
         with lock:
             if brought:  # at the last moment
                 return brought[0]
             given_up = True
-            if begun:
-                self._change_places(+1)
         raise self._timed_out()
 
-    def _change_places(self, by: int) -> None:
-        """A call that was given up keeps its thread: others get another, up to a limit."""
-        if self._limiter is not None:
-            self._given_up += by
-            self._limiter.total_tokens = self._threads + min(self._given_up, _MOST_GIVEN_UP)
-
-    async def _in_thread(self, call: Callable[[], T]) -> T:
-        """`call()` in a thread that is left to itself when this task is cancelled.
+    async def _in_thread(self, work: Callable[[], T], folder: str | None) -> T:
+        """`work()` in a thread that is left to itself when this task is cancelled.
 
         As `trio.to_thread.run_sync`, without what that does for calls that come back to trio, and
         without giving the thread another name twice: half of its time.
         """
-        if self._limiter is None:  # made here, because it belongs to the running loop
-            self._limiter = trio.CapacityLimiter(self._threads)
-        limiter, place = self._limiter, object()
         token = trio.lowlevel.current_trio_token()
         waiting: trio.lowlevel.Task | None = trio.lowlevel.current_task()
 
@@ -108,34 +132,106 @@ class Workers:
                 token.run_sync_soon(take, result)
 
         def take(result: "Outcome[T]") -> None:
-            limiter.release_on_behalf_of(place)
+            self._end(call)
             if waiting is not None:
                 trio.lowlevel.reschedule(waiting, result)
 
         def abandon(_: object) -> trio.lowlevel.Abort:
             nonlocal waiting
             waiting = None
+            self._lose(call)
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.checkpoint_if_cancelled()
         self.busy += 1
         try:
+            call = await self._begin(folder)
             try:
-                limiter.acquire_on_behalf_of_nowait(place)
-            except trio.WouldBlock:
-                await limiter.acquire_on_behalf_of(place)
-            try:
-                trio.lowlevel.start_thread_soon(call, deliver)
+                trio.lowlevel.start_thread_soon(work, deliver)
             except BaseException:  # no thread could be started
-                limiter.release_on_behalf_of(place)
+                self._end(call)
                 raise
             result: T = await trio.lowlevel.wait_task_rescheduled(abandon)
             return result
         finally:
             self.busy -= 1
 
+    # -- places --------------------------------------------------------------------------------
+
+    async def _begin(self, folder: str | None) -> _Call:
+        """Wait for a place in the folder's share, then for one among all."""
+        if self._limiter is None:  # made here, because it belongs to the running loop
+            self._limiter = trio.CapacityLimiter(self._threads)
+        share = None if folder is None else self._shares.get(folder)
+        if share is None and folder is not None:
+            share = self._shares[folder] = _Share(max(self._threads // 2, 1))
+        call = _Call(share)
+        if share is not None:
+            if share.is_lost:
+                raise TimedOut(f"no call for the folder {folder or '/'} has returned in time")
+            await _acquire(share.limiter, call)
+        try:
+            if not self._limiter.available_tokens:
+                self._watch_soon()
+            await _acquire(self._limiter, call)
+        except BaseException:
+            if share is not None:
+                share.limiter.release_on_behalf_of(call)
+            raise
+        call.since = time.monotonic()
+        self._running[call] = None
+        return call
+
+    def _end(self, call: _Call) -> None:
+        """The thread of a call is free."""
+        assert self._limiter is not None
+        if call.share is not None:
+            call.share.lost -= call.is_lost
+            call.share.limiter.release_on_behalf_of(call)
+        self._limiter.release_on_behalf_of(call)
+        self._running.pop(call, None)
+        if call.is_long:
+            self._count_long(-1)
+
+    def _lose(self, call: _Call) -> None:
+        """Nobody waits for a call any more, and it keeps its thread."""
+        call.is_lost = True
+        if call.share is not None:
+            call.share.lost += 1
+        self._is_out_long(call)
+
+    def _is_out_long(self, call: _Call) -> None:
+        if not call.is_long:
+            call.is_long = True
+            self._running.pop(call, None)
+            self._count_long(+1)
+
+    def _count_long(self, by: int) -> None:
+        assert self._limiter is not None
+        self._long += by
+        self._limiter.total_tokens = self._threads + min(self._long, self._most_long)
+
+    def _watch_soon(self) -> None:
+        """See to it that calls that are out for long give their places to those that wait."""
+        if not self._is_watched:
+            self._is_watched = True
+            trio.lowlevel.spawn_system_task(self._watch)
+
+    async def _watch(self) -> None:
+        assert self._limiter is not None
+        while self._limiter.statistics().tasks_waiting:
+            latest = time.monotonic() - _LONG_S
+            for call in list(self._running):
+                if call.since > latest:
+                    break
+                self._is_out_long(call)
+            await trio.sleep(_LONG_S / 5)
+        self._is_watched = False
+
     def _timed_out(self) -> TimedOut:
         return TimedOut(f"the store did not answer within {self._timeout_s:g} s")
+
+    # -- listings ------------------------------------------------------------------------------
 
     def scan(self, folder: Folder, nursery: trio.Nursery) -> "Scan":
         """Start to list a folder in a thread."""
@@ -144,9 +240,11 @@ class Workers:
         return scan
 
     async def _list(self, scan: "Scan") -> None:
-        await self._in_thread(scan.run)
-        if scan.given_up:
-            self._change_places(-1)
+        try:
+            with scan.scope:
+                await self._in_thread(scan.run, scan.path)
+        except TimedOut as error:  # the folder has no thread left
+            scan.fail(error)
 
     async def more_of(self, scan: "Scan") -> list[Entry]:
         """What a scan has found since the last time; waits until there is something, or the end.
@@ -159,12 +257,17 @@ class Workers:
             if scope.cancelled_caught and scan.failure is None:
                 scan.failure = self._timed_out()
                 scan.wanted = False
-                if scan.begun:
-                    scan.given_up = True
-                    self._change_places(+1)
+                scan.scope.cancel()
         if scan.failure is not None:
             raise scan.failure
         return scan.take()
+
+
+async def _acquire(limiter: trio.CapacityLimiter, call: _Call) -> None:
+    try:  # which costs less
+        limiter.acquire_on_behalf_of_nowait(call)
+    except trio.WouldBlock:
+        await limiter.acquire_on_behalf_of(call)
 
 
 class Scan:
@@ -176,6 +279,7 @@ class Scan:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+        self.path = folder.path
         self._token = trio.lowlevel.current_trio_token()
         self._event = trio.Event()
         self._batches: deque[list[Entry]] = deque()
@@ -186,15 +290,12 @@ class Scan:
         self.failure: Exception | None = None
         """Why it ended before, once that was told."""
         self.wanted = True
-        self.begun = False
-        """Whether it has got its thread."""
-        self.given_up = False
-        """Whether it has kept that beyond its time."""
+        self.scope = trio.CancelScope()
+        """Of the task that has it listed."""
         self.started_at = time.monotonic()
 
     def run(self) -> None:
         """List the folder; to be called in a thread. Ends early when it is not `wanted`."""
-        self.begun = True  # before it looks at `wanted`: who gives up asks the other way round
         try:
             names = guarded(lambda: iter(self._folder.scan() if self.wanted else ()))
             while self.wanted and (batch := guarded(lambda: list(islice(names, _BATCH)))):
@@ -205,6 +306,11 @@ class Scan:
         finally:
             self._ended = True
             self._wake()
+
+    def fail(self, error: Exception) -> None:
+        """It could not even begin."""
+        self._error, self._ended = error, True
+        self._announce()
 
     def _wake(self) -> None:
         try:

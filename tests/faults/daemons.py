@@ -21,6 +21,7 @@ from mounting import COMMAND, clear, wait_for
 from zarrfuse import mounts
 
 _IMPORTED_FROM = [str(folder) for folder in Path(__file__).resolve().parents[:3]]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(_IMPORTED_FROM)}
 GIVEN_UP_S = 60
 
 
@@ -77,7 +78,7 @@ def serving(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(_IMPORTED_FROM)},
+            env=ENVIRONMENT,
         )
     daemon = Daemon(point, process, log)
     watchdog = threading.Timer(GIVEN_UP_S, daemon.give_up)

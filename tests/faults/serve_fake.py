@@ -7,11 +7,14 @@ that these tests need, and `--timeout SECONDS` for a store that does not answer.
 import argparse
 import json
 import logging
+import os
+import signal
 import threading
 import traceback
 from pathlib import Path
 from typing import Any
 
+import pyfuse3
 from errors_raised import RAISED
 from fakes import (
     MTIME_NS,
@@ -113,6 +116,8 @@ def store_of(spec: dict[str, Any], source: Path) -> Store:
     if kind == "lying":
         return lying()
     local = LocalStore(str(source))
+    if kind == "local":
+        return local
     if kind == "slow":
         return SlowStore(local, spec["delays"])
     if kind in ("hanging", "hanging-and-failing"):
@@ -132,6 +137,17 @@ def store_of(spec: dict[str, Any], source: Path) -> Store:
     raise ValueError(kind)
 
 
+def signal_when_mounted(number: signal.Signals) -> None:
+    """Send this process a signal once, before it answers the first request."""
+    init = pyfuse3.init
+
+    def init_and_signal(*arguments: Any) -> None:
+        init(*arguments)
+        os.kill(os.getpid(), number)
+
+    pyfuse3.init = init_and_signal
+
+
 def main() -> None:
     """Serve until unmounted; then write what a `SlowStore` counted beside the source."""
     parser = argparse.ArgumentParser()
@@ -145,6 +161,7 @@ def main() -> None:
     parser.add_argument("--cache-ttl", type=float)
     parser.add_argument("--timeout", type=float, default=10)
     parser.add_argument("--threads", type=int, default=Tuning().threads)
+    parser.add_argument("--signalled", help="a signal that comes as soon as the kernel has mounted")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     store = store_of(given.spec, given.source)
@@ -157,6 +174,8 @@ def main() -> None:
         cache_ttl_s=given.cache_ttl,
         tuning=Tuning(store_timeout_s=given.timeout, threads=given.threads),
     )
+    if given.signalled:
+        signal_when_mounted(getattr(signal, given.signalled))
     daemon.serve(config, store, lambda: logging.info("%s is mounted", given.mountpoint))
     if isinstance(store, SlowStore):
         counted = given.source.with_name(f"{given.source.name}.counted")

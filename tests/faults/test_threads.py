@@ -16,10 +16,10 @@ def test_result_or_error_of_a_call_comes_back():
 
     async def main() -> None:
         workers = Workers(1, 30)
-        assert await workers.run(lambda: 7) == 7
+        assert await workers.run(lambda: 7, "a") == 7
         with pytest.raises(NotFound, match="no key a"):
-            await workers.run(missing)
-        assert await workers.run(threading.get_ident) != threading.get_ident()
+            await workers.run(missing, "a")
+        assert await workers.run(threading.get_ident, "a") != threading.get_ident()
         assert workers.busy == 0
 
     trio.run(main)
@@ -44,7 +44,7 @@ def test_no_more_calls_run_at_a_time_than_there_are_threads():
         end = threading.Event()
         async with trio.open_nursery() as nursery:
             for number in range(10):
-                nursery.start_soon(workers.run, partial(call, number, end))
+                nursery.start_soon(workers.run, partial(call, number, end), f"{number}")
             while len(running) < 3:
                 await trio.sleep(0.001)
             assert workers.busy == 10
@@ -70,10 +70,10 @@ def test_call_that_is_given_up_leaves_its_place_to_others_and_may_come_late():
         workers = Workers(1, 0.05)
         end = threading.Event()
         with pytest.raises(TimedOut):
-            await workers.run(partial(slow, end), late=keep)
-        assert await workers.run(lambda: 8) == 8  # while the only thread is still out
+            await workers.run(partial(slow, end), "a", late=keep)
+        assert await workers.run(lambda: 8, "b") == 8  # while the only thread is still out
         end.set()
-        assert await workers.run(lambda: came.wait(30), longer_s=30)
+        assert await workers.run(lambda: came.wait(30), "b", longer_s=30)
         assert late == [7]
 
     trio.run(main)
@@ -88,8 +88,8 @@ def test_place_is_given_back_when_no_thread_can_be_started(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(trio.lowlevel, "start_thread_soon", none_left)
             with pytest.raises(RuntimeError):
-                await workers.run(lambda: 7)
-        assert await workers.run(lambda: 7) == 7
+                await workers.run(lambda: 7, "a")
+        assert await workers.run(lambda: 7, "a") == 7
 
     trio.run(main)
 
@@ -99,10 +99,10 @@ def test_call_of_a_task_that_is_cancelled_is_left_to_itself():
         workers = Workers(1, 30)
         end = threading.Event()
         with trio.move_on_after(0.05) as scope:
-            await workers.run(partial(end.wait, 30))
+            await workers.run(partial(end.wait, 30), "a")
         assert scope.cancelled_caught
         assert workers.busy == 0
         end.set()
-        assert await workers.run(lambda: 7) == 7  # as soon as the first has ended
+        assert await workers.run(lambda: 7, "b") == 7  # as soon as the first has ended
 
     trio.run(main)

@@ -2,7 +2,7 @@
 
 `.zarrfuse/` stands at the root of every mount and is not listed:
 
-* `status.json`: uptime, requests, bytes, errors.
+* `status.json`: uptime, requests, bytes, errors and refusals.
 * `info/<path in the mount>`: what is known of that file: for a chunk its coordinates, key and parts;
   `info/<folder>/zarr.json` (`.zarray`, `.zgroup`) tells of the node itself, and
   `info/<folder>/.nodes`, which is not listed, of all nodes at and below it (`walk.told_below`).
