@@ -121,7 +121,10 @@ def records(fd: int, directory: Directory) -> Iterator[Record]:
         if at > len(data):
             raise BadZip("its central directory is cut off")
         raw = data[name_at:extra_at]
-        name = _decoded(raw, flags)
+        try:
+            name = raw.decode("utf-8" if flags & UTF8_NAME else "cp437")
+        except UnicodeDecodeError:
+            raise BadZip(f"the name {raw!r} in it is not UTF-8") from None
         if extra_bytes:
             fields = dict(_fields(data[extra_at : extra_at + extra_bytes]))
             if _ZIP64 in fields:
@@ -133,13 +136,6 @@ def records(fd: int, directory: Directory) -> Iterator[Record]:
                 name, flags = better, flags | RENAMED
         offset += directory.shift
         yield name, flags, method, time, crc, compressed_size, size, attributes, offset
-
-
-def _decoded(raw: bytes, flags: int) -> str:
-    try:
-        return raw.decode("utf-8" if flags & UTF8_NAME else "cp437")
-    except UnicodeDecodeError:
-        raise BadZip(f"the name {raw!r} in it is not UTF-8") from None
 
 
 def _fields(extra: bytes) -> Iterator[tuple[int, bytes]]:
