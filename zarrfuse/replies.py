@@ -21,6 +21,7 @@ OWN_OFFSETS = 2
 
 _FOREVER_S = 1e9  # what the kernel takes as "without limit"
 _DIRECTORY_BLOCK = 1 << 20  # the C library lists folders by blocks of st_blksize: fewer requests
+_LARGEST_SIZE = (1 << 63) - 1
 _LONGEST_NAME = 255  # bytes; the kernel breaks off a listing that holds a longer one
 _A_FOLDER = Entry("", Kind.FOLDER, 0, 0)
 
@@ -81,9 +82,10 @@ class Replies:
     ) -> pyfuse3.EntryAttributes:
         """What the kernel is told of a name; `live`: nothing of it may be kept.
 
-        Raises `Corrupt`, `OverflowError` for numbers that no kernel takes.
+        Raises `Corrupt` for a size that no file has, wherever it comes from: a store, the parts of a
+        chunk, the shape of an array.
         """
-        if entry.size < 0:
+        if not 0 <= entry.size <= _LARGEST_SIZE:
             raise Corrupt(f"{entry.name} is said to have {entry.size} bytes")
         kind, access = entry.kind, entry.access
         if entry.denied:
@@ -146,7 +148,12 @@ class Replies:
                 if slot in guests:
                     unsure = live or entry.name in recent
                     filled = self.attributes(entry, guests[slot], live=unsure)
-                elif entry.kind is is_file and plain and not entry.denied and size >= 0:
+                elif (
+                    entry.kind is is_file
+                    and plain
+                    and not entry.denied
+                    and 0 <= size <= _LARGEST_SIZE
+                ):
                     # What `attributes` does, without the call: this is run 100,000 times in a row.
                     filled = kept
                     if entry.access is not self._file_access:

@@ -11,13 +11,21 @@ from typing import Any
 from zarrfuse.check.findings import Fault, Rule, split_message
 from zarrfuse.check.names import faults_of_ignored, faults_of_names
 from zarrfuse.check.repair import PLACEHOLDER, Harmless, Instead, mended, take
-from zarrfuse.check.rules import CODECS, DATA_TYPE, FILL_VALUE, JSON_NAMES, rule_of
+from zarrfuse.check.rules import (
+    CODECS,
+    DATA_TYPE,
+    FILL_VALUE,
+    JSON_CHARACTERS,
+    JSON_NAMES,
+    rule_of,
+)
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.codecs import problems, unknown
 from zarrfuse.spec.context import CONTEXT, resolve_context
 from zarrfuse.spec.data_types import DataType, fill_value_problem, fill_value_rule, parse_data_type
 from zarrfuse.spec.members import Document, decode_document, shown
 from zarrfuse.spec.node import MISSING, ArrayNode, Node, parse_v3
+from zarrfuse.spec.surrogates import held_by_json
 
 _LARGEST_WITH_NAMES_COUNTED = 1 << 20
 """In a larger document (bytes) names that stand twice are not looked for: it takes all its values."""
@@ -109,7 +117,7 @@ def judge(document: bytes) -> Judged:
         judged.add(member, clause, rule_of(member, clause))
         return judged
     judged.members = dict(members)
-    judged.faults += faults_of_names_that_stand_twice(document)
+    judged.faults += faults_of_text(document)
     if CONTEXT in members:
         try:
             members = resolve_context(members, frozenset(_HARMLESS))
@@ -134,7 +142,16 @@ def judge(document: bytes) -> Judged:
     return judged
 
 
-def faults_of_names_that_stand_twice(document: bytes) -> list[Fault]:
+def faults_of_text(document: bytes) -> list[Fault]:
+    """What is allowed in a JSON document of any kind, but not read alike by all."""
+    faults = _faults_of_names_that_stand_twice(document)
+    if held_by_json(document):
+        problem = "holds a lone surrogate, half a character, which some readers refuse"
+        faults.append(Fault("warning", "", problem, JSON_CHARACTERS))
+    return faults
+
+
+def _faults_of_names_that_stand_twice(document: bytes) -> list[Fault]:
     """A warning for each name that an object in a JSON document of any kind holds more than once."""
     if len(document) > _LARGEST_WITH_NAMES_COUNTED:
         return []

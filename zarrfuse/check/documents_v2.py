@@ -7,7 +7,7 @@ stores or paths.
 import re
 from typing import Any
 
-from zarrfuse.check.documents import Judged, faults_of_names_that_stand_twice
+from zarrfuse.check.documents import Judged, faults_of_text
 from zarrfuse.check.findings import Fault, split_message
 from zarrfuse.check.repair import Harmless, Instead, mended, take
 from zarrfuse.check.rules import (
@@ -72,7 +72,7 @@ def judge_v2(name: str, document: bytes) -> Judged:
         judged.add(member, clause, rule_of_v2(name, member))
         return judged
     judged.members = dict(members)
-    judged.faults += faults_of_names_that_stand_twice(document)
+    judged.faults += faults_of_text(document)
     read = parse_v2_array if is_array else parse_v2_group
     outcome = mended(members, read, _HARMLESS, _HARMLESS_ITEMS)
     for member, clause in outcome.refusals:
@@ -163,4 +163,4 @@ def judge_attributes(document: bytes) -> list[Fault]:
     except MetadataError as error:
         member, clause = split_message(str(error))
         return [Fault("error", member, clause, V2_ATTRIBUTES)]
-    return faults_of_names_that_stand_twice(document)
+    return faults_of_text(document)

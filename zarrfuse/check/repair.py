@@ -15,7 +15,7 @@ import msgspec
 
 from zarrfuse.check.findings import split_message
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec.members import Document, is_object, shown, take_member
+from zarrfuse.spec.members import Document, encode_raw, is_object, shown, take_member
 from zarrfuse.spec.node import Node, NodeError
 
 _MAX_FAULTS = 200
@@ -106,7 +106,7 @@ def take(members: Document, name: str) -> Any:
 
 def put(members: Document, name: str, value: object) -> None:
     """Set a member."""
-    members[name] = msgspec.Raw(msgspec.json.encode(value))
+    members[name] = encode_raw(value)
 
 
 _INDEXED = re.compile(r"(.*?)((?:\[\d+\])*)")

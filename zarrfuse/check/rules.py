@@ -32,6 +32,7 @@ ENCODING = Rule(CORE, "Chunk encoding")
 MUST_UNDERSTAND = Rule(CORE, "must_understand")
 CORE_NAMES = Rule(CORE, "Extension naming")
 JSON_NAMES = Rule("RFC 8259", "4. Objects")
+JSON_CHARACTERS = Rule("RFC 8259", "8.2. Unicode Characters")
 
 EXTENSION_NAMING = Rule(ZEP9, "Extension naming")
 EXTENSION_OBJECTS = Rule(ZEP9, "Extension definitions")

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec.members import LARGEST_MEMBER, Document, shown, take_member
+from zarrfuse.spec.members import LARGEST_MEMBER, Document, encode_raw, shown, take_member
 from zarrfuse.spec.names import is_raw_name, is_uri_name
 
 CONTEXT = "@context"
@@ -137,7 +135,7 @@ def resolve_context(members: Document, known: frozenset[str]) -> Document:
     for point in _POINTS.keys() & found.keys():
         try:
             meant = context.meant(point, take_member(found, point))
-            found[point] = msgspec.Raw(msgspec.json.encode(meant))
+            found[point] = encode_raw(meant)
         except RecursionError as error:
             raise MetadataError(f"{point}: is nested too deeply") from error
     return found

@@ -4,14 +4,17 @@ Used by every reader of metadata in `zarrfuse.spec`, so that refusals read alike
 member, a colon, one clause. It must not know any particular document.
 """
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from zarrfuse.errors import MetadataError
+from zarrfuse.spec import surrogates
 
 Document: TypeAlias = dict[str, msgspec.Raw]
 """The members of a JSON object, each still JSON: some are large, and most of these not needed."""
@@ -56,7 +59,18 @@ def take_array(value: object, member: str) -> Sequence[Any]:
 
 
 def take_string(value: object, member: str) -> str:
-    """`value` if it is a string. Raises `MetadataError` naming `member`."""
+    """`value` if it is a string, without lone surrogates, which no name of a file can hold.
+
+    Raises `MetadataError` naming `member`.
+    """
+    text = take_label(value, member)
+    if surrogates.held_by(text):
+        raise MetadataError(f"{member}: {shown(text)} holds a lone surrogate")
+    return text
+
+
+def take_label(value: object, member: str) -> str:
+    """`value` if it is any string at all. Raises `MetadataError` naming `member`."""
     if not isinstance(value, str):
         raise MetadataError(f"{member}: must be a string, not {shown(value)}")
     return value
@@ -117,30 +131,54 @@ def decode_document(document: bytes) -> Document:
     """
     try:
         document.decode()  # members that nobody decodes must be readable, too
-        return _DECODER.decode(document)
+    except UnicodeDecodeError as error:
+        raise MetadataError(f"is not UTF-8 at byte {error.start}") from error
+    return _members(document)
+
+
+def _members(document: bytes) -> Document:
+    try:
+        return _with_surrogates(document)
     except msgspec.ValidationError as error:
         raise MetadataError(f"is no JSON object: {error}") from error
     except msgspec.DecodeError as error:
         hint = "; NaN and Infinity need quotes" if _CONSTANT.search(document) else ""
         raise MetadataError(f"is not JSON: {error}{hint}") from error
-    except UnicodeDecodeError as error:
-        raise MetadataError(f"is not UTF-8 at byte {error.start}") from error
     except RecursionError as error:
         raise MetadataError("is nested too deeply") from error
 
 
-def decode_as_written(document: bytes) -> Document:
-    """What `decode_document` gives, with NaN and Infinity taken for strings where they lack quotes.
+def _with_surrogates(document: bytes) -> Document:
+    """The members, also where msgspec refuses lone surrogates; see `spec.surrogates`."""
+    try:
+        return _DECODER.decode(document)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        unescaped = surrogates.unescaped(document)
+        try:
+            return _DECODER.decode(unescaped)
+        except UnicodeDecodeError:  # in the name of a member, which then is none that is known
+            return _DECODER.decode(surrogates.without(unescaped))
 
-    zarr-python writes such attributes, and Zarr v2 never forbade them.
+
+def decode_as_written(document: bytes) -> Document:
+    """What `decode_document` gives of all that Python's `json` reads, which is what zarr-python reads.
+
+    NaN and Infinity that lack quotes are taken for strings: zarr-python writes such attributes, and Zarr v2
+    never forbade them. Lone surrogates may stand there as bytes, as they do in undecoded members.
     """
     try:
-        return decode_document(document)
+        document.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise MetadataError(f"is not UTF-8 at byte {error.start}") from error
+    try:
+        return _members(document)
     except MetadataError:
         quoted = quote_constants(document)
         if quoted is document:
             raise
-        return decode_document(quoted)
+        return _members(quoted)
 
 
 def quote_constants(document: bytes, mark: bytes = b"") -> bytes:
@@ -171,7 +209,19 @@ def decode_raw(raw: msgspec.Raw, member: str) -> Any:
     try:
         return msgspec.json.decode(raw)
     except (ValueError, RecursionError) as error:  # those of msgspec are ValueErrors
+        text = bytes(memoryview(raw))
+        if surrogates.held_by_json(text):
+            with suppress(ValueError, RecursionError):
+                return surrogates.decoded(text)
         raise MetadataError(f"{member}: {error}") from error
+
+
+def encode_raw(value: object) -> msgspec.Raw:
+    """The reverse of `decode_raw`. Raises `RecursionError`."""
+    try:
+        return msgspec.Raw(msgspec.json.encode(value))
+    except UnicodeEncodeError:  # a lone surrogate
+        return msgspec.Raw(json.dumps(value).encode())
 
 
 def take_member(document: Document, name: str, default: Any = _REQUIRED) -> Any:

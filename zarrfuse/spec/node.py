@@ -43,8 +43,8 @@ from zarrfuse.spec.members import (
     shown,
     take_array,
     take_integers,
+    take_label,
     take_member,
-    take_string,
 )
 from zarrfuse.spec.names import Extension, parse_extension
 from zarrfuse.spec.transformers import judge_transformers
@@ -386,7 +386,7 @@ def _take_dimension_names(members: Document, ndim: int) -> tuple[str | None, ...
     if len(names) != ndim:
         raise MetadataError(f"dimension_names: has {len(names)} names, shape has {ndim} dimensions")
     return tuple(
-        None if name is None else take_string(name, f"dimension_names[{index}]")
+        None if name is None else take_label(name, f"dimension_names[{index}]")
         for index, name in enumerate(names)
     )
 

@@ -28,6 +28,7 @@ from zarrfuse.spec.node import (
     take_chunk_shape,
     take_shape,
 )
+from zarrfuse.spec.surrogates import unescaped
 
 
 def parse_v2_array(document: bytes, attributes: bytes | None = None) -> ArrayNode:
@@ -85,7 +86,9 @@ def _parse_v2_array(members: Document, attributes: msgspec.Raw) -> ArrayNode:
 
 def _raw(attributes: bytes | None) -> msgspec.Raw:
     """Attributes as they are kept: undecoded, so that what is wrong with them shows when they are."""
-    return NO_ATTRIBUTES if attributes is None else msgspec.Raw(quote_constants(attributes))
+    return (
+        NO_ATTRIBUTES if attributes is None else msgspec.Raw(unescaped(quote_constants(attributes)))
+    )
 
 
 def _take_v2_codecs(members: Document) -> tuple[Extension, ...]:

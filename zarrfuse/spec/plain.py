@@ -9,6 +9,7 @@ an indent of 2, ASCII), so that of a document that zarr-python wrote nothing cha
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from zarrfuse.spec.codecs import kind_of
 from zarrfuse.spec.members import Document, decode_as_written, take_array, take_member
 from zarrfuse.spec.names import Extension, parse_extension
 from zarrfuse.spec.node import MISSING, NO_ATTRIBUTES, ArrayNode, GroupNode, Node, parse_v3
+from zarrfuse.spec.surrogates import escaped
 
 CHUNK_KEYS = DefaultEncoding("/")
 """The chunk key encoding of every array in the `plain` view."""
@@ -206,10 +208,9 @@ def _attributes(raw: msgspec.Raw) -> str:
     if raw is NO_ATTRIBUTES:
         return "{}"
     text = bytes(memoryview(raw))
-    try:
-        return msgspec.json.format(text, indent=2).decode()
-    except RecursionError:  # valid all the same
-        return text.decode()
+    with suppress(RecursionError):  # valid all the same
+        text = msgspec.json.format(text, indent=2)
+    return escaped(text).decode()
 
 
 def _json(value: Any) -> str:

@@ -18,7 +18,7 @@ from zarrfuse.spec.data_types import (
     fill_value_problem,
     parse_data_type,
 )
-from zarrfuse.spec.members import Document, decode_document, refuse_unknown, shown
+from zarrfuse.spec.members import Document, decode_as_written, decode_raw, refuse_unknown, shown
 from zarrfuse.spec.names import Extension
 from zarrfuse.spec.node import MISSING, NO_ATTRIBUTES, ArrayNode, Node
 
@@ -76,7 +76,7 @@ def _attributes(node: Node) -> Document:
     if node.raw_attributes is NO_ATTRIBUTES:
         return {}
     try:
-        return decode_document(bytes(memoryview(node.raw_attributes)))
+        return decode_as_written(bytes(memoryview(node.raw_attributes)))
     except MetadataError as error:
         raise MetadataError(f".zattrs: {error}") from error
 
@@ -86,10 +86,11 @@ def _dimension_names(attributes: Document, ndim: int) -> tuple[str | None, ...] 
     if _DIMENSIONS not in attributes:
         return None
     try:
-        names = msgspec.json.decode(attributes[_DIMENSIONS], type=list[str])
-    except ValueError:  # those of msgspec are ValueErrors
+        names = decode_raw(attributes[_DIMENSIONS], _DIMENSIONS)
+    except MetadataError:
         return None
-    return tuple(names) if len(names) == ndim else None
+    is_usable = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(names) if is_usable and len(names) == ndim else None
 
 
 def _data_type(value: object) -> tuple[DataType, str | None]:

@@ -18,12 +18,12 @@ from zarrfuse.spec.context import CONTEXT, resolve_context
 from zarrfuse.spec.members import (
     Document,
     decode_as_written,
-    decode_document,
     quote_constants,
     take_member,
 )
 from zarrfuse.spec.node import KNOWN_MEMBERS, ArrayNode, Node, NodeError, parse_v3
 from zarrfuse.spec.plain import CHUNK_KEYS, document, problem
+from zarrfuse.spec.surrogates import escaped
 
 Below: TypeAlias = Callable[[str], bytes | None]
 """The stored `zarr.json` of the node at a path below a group, or None."""
@@ -178,7 +178,7 @@ class _Merge:
         indented = _INDENT.match(self._stored)
         with suppress(RecursionError):  # valid all the same
             text = msgspec.json.format(text, indent=len(indented[1]) if indented else 0)
-        return re.sub(b'"' + re.escape(self._mark) + b'([^"]*)"', rb"\1", text)
+        return escaped(re.sub(b'"' + re.escape(self._mark) + b'([^"]*)"', rb"\1", text))
 
     def _is_as_written(self, text: bytes) -> bool:
         try:
@@ -225,7 +225,7 @@ def _mark(*documents: bytes) -> bytes:
 
 def _decoded(document: bytes, mark: bytes) -> Document:
     """The members of a document; what is no JSON, such as NaN, is a string that begins with `mark`."""
-    return decode_document(quote_constants(document, mark))
+    return decode_as_written(quote_constants(document, mark))
 
 
 def _resolved(members: Document) -> Document:

@@ -10,7 +10,7 @@ import math
 import msgspec
 
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec.members import Document, decode_document
+from zarrfuse.spec.members import Document, decode_as_written
 
 _MOST_CHARACTERS = 1000
 
@@ -20,7 +20,7 @@ def members(raw: msgspec.Raw | None) -> Document:
     if raw is None:
         return {}
     try:
-        return decode_document(bytes(memoryview(raw)))
+        return decode_as_written(bytes(memoryview(raw)))
     except MetadataError:
         return {}
 

@@ -1,14 +1,15 @@
 """A zip (`.zip`, or `.ozx` of OME-Zarr) as a store: read-only, its tree held in memory.
 
-The central directory is read once, by the standard library's `zipfile`, and made into a tree of slim
-records: about 20 MiB for 100,000 members.
+The central directory is read once, in blocks (`zip_directory`), and made into columns and a tree of
+names (`zip_tree`): about 20 MiB for 100,000 members.
 So `list` and `stat` never touch the disk again, and the store is `permanent`.
 
 How the bytes of a member are read depends on how they are stored:
 
 * **stored** (what Zarr recommends): a range is one `preadv` straight from the zip. Nothing is
-  copied or kept, and the page cache answers `wait=False`. No checksum is compared, since the one of
-  a zip covers the whole member: damage inside a stored member goes unseen here.
+  copied or kept, and the page cache answers `wait=False`. The CRC of a zip covers the whole member, so
+  it is compared when somebody has read all of it in order, until it was right once. Where it is wrong,
+  that read, and each that comes to the last byte, is `Corrupt`. Who reads ranges reads them unchecked.
 * **compressed, up to 16 MiB**: inflated whole at the first read, the CRC compared before the first
   byte is given out, and kept until the reader is closed.
 * **compressed and larger**: inflated front to back as it is read, the last 4 MiB kept. Deflate has
@@ -34,8 +35,15 @@ from collections.abc import Iterator
 from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, NotSupported, SourceError
 from zarrfuse.stores.access import Access, as_folder
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
+from zarrfuse.stores.zip_directory import (
+    RENAMED,
+    UTF8_NAME,
+    BadZip,
+    find_directory,
+    records,
+)
 from zarrfuse.stores.zip_members import InflatingReader, StoredReader, ZipFileDescriptor, closed
-from zarrfuse.stores.zip_tree import RENAMED, Link, Member, Node, Tree
+from zarrfuse.stores.zip_tree import LARGEST, Link, Node, Tree, mtime_ns
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +57,6 @@ _HEADER_MAGIC = b"PK\x03\x04"
 # General purpose bit flags (APPNOTE.TXT 4.4.4).
 _ENCRYPTED = 0x1
 _PATCH = 0x20
-_UTF8_NAME = 0x800
 
 
 class ZipStore(Store):
@@ -73,40 +80,29 @@ class ZipStore(Store):
         access = Access.of(os.fstat(file.fd))
         self._access = access._replace(mode=access.mode & 0o666)
         self._folder_access = as_folder(self._access)
-        tree = Tree(file.mtime_ns)
+        tree = Tree()
         try:
-            with (
-                open(file.fd, "rb", closefd=False) as stream,
-                zipfile.ZipFile(stream) as archive,
-            ):
-                self._directory_offset = archive.start_dir
-                infos = archive.filelist
-                archive.NameToInfo.clear()
-                infos.reverse()
-                while infos:  # each ZipInfo is freed as its record is made: 50 MiB for 100,000
-                    tree.add(infos.pop())
+            directory = find_directory(file.fd)
+            for record in records(file.fd, directory):
+                tree.add(record)
         except OSError as error:
             raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
-        # zipfile checks little before it unpacks: struct.error and UnicodeDecodeError happen, too.
-        except Exception as error:
+        except BadZip as error:
             raise SourceError(f"{path} is not a whole zip file: {error}") from None
+        self._directory_offset = directory.start
         self._root = tree.root
-        for key, link, member in tree.links:
-            link.target = self._link_target(key, member)
-        if tree.unsafe:
-            _log.warning(
-                "%s: %d members are left out for their unsafe names, such as %r",
-                path,
-                len(tree.unsafe),
-                tree.unsafe[0],
-            )
-        if tree.hidden:
-            _log.warning(
-                "%s: %d members are left out, since folders have their names, such as %r",
-                path,
-                len(tree.hidden),
-                tree.hidden[0],
-            )
+        self._members = tree.members
+        for key, link in tree.links:
+            link.target = self._link_target(key, link.number)
+        for what, names in (
+            ("for their unsafe names", tree.unsafe),
+            ("since folders have their names", tree.hidden),
+        ):
+            if names.count:
+                _log.warning(
+                    "%s: %d members are left out %s, such as %r",
+                    *(path, names.count, what, names.first),
+                )
 
     def scan(self, folder: str) -> Iterator[Entry]:
         """See `base.Store`. From memory."""
@@ -134,7 +130,7 @@ class ZipStore(Store):
                 raise Denied(f"{self.path}: the symlink {key} leads out of the zip")
             key = posixpath.normpath(posixpath.join(posixpath.dirname(key), node.target))
             node = self._find(key)
-        if not isinstance(node, Member):
+        if not isinstance(node, int):
             raise NotFound(f"{key} is no file")
         return self._open_member(key, node, wait=wait)
 
@@ -173,71 +169,87 @@ class ZipStore(Store):
         return node
 
     def _entry(self, name: str, node: Node) -> Entry:
-        if isinstance(node, Member):
-            denied = bool(node.flags & _ENCRYPTED)
-            return Entry(name, Kind.FILE, node.size, node.mtime_ns, denied, access=self._access)
         if isinstance(node, dict):
             return Entry(name, Kind.FOLDER, 0, self._mtime_ns, access=self._folder_access)
+        members = self._members
+        if isinstance(node, int):
+            denied = bool(members.flags[node] & _ENCRYPTED)
+            size, time_ns = members.size[node], self._time(node)
+            return Entry(name, Kind.FILE, size, time_ns, denied, access=self._access)
+        time_ns = self._time(node.number)
         if node.target is None:
-            return Entry(name, Kind.FILE, 0, node.mtime_ns, denied=True)
+            return Entry(name, Kind.FILE, 0, time_ns, denied=True)
         size = len(os.fsencode(node.target))
-        return Entry(name, Kind.LINK, size, node.mtime_ns, access=self._folder_access)
+        return Entry(name, Kind.LINK, size, time_ns, access=self._folder_access)
 
-    def _open_member(self, key: str, member: Member, *, wait: bool) -> Reader:
+    def _time(self, number: int) -> int:
+        time_ns = mtime_ns(self._members.time[number])
+        return self._mtime_ns if time_ns is None else time_ns
+
+    def _open_member(self, key: str, number: int, *, wait: bool) -> Reader:
         file = self._opened_file()
         file.check_unchanged(wait=wait)
-        if member.flags & _ENCRYPTED:
+        members = self._members
+        flags, size = members.flags[number], members.size[number]
+        if flags & _ENCRYPTED:
             raise Denied(f"{self.path}: member {key} is encrypted")
-        if member.flags & _PATCH:
+        if flags & _PATCH:
             raise NotSupported(f"{self.path}: member {key} is a patch of another file")
-        if member.data_offset < 0:
-            self._read_local_header(file, key, member, wait=wait)
-        if member.method == zipfile.ZIP_STORED:
-            if member.size != member.compressed_size:
-                raise Corrupt(
-                    f"{self.path}: member {key} is stored, but said to have {member.size} bytes"
-                    f" and {member.compressed_size} in the zip"
-                )
-            return StoredReader(file, member)
-        return InflatingReader(file, key, member)
+        if size > LARGEST:
+            raise Corrupt(f"{self.path}: member {key} is said to have {size} bytes")
+        if members.place[number] < 0:
+            self._read_local_header(file, key, number, wait=wait)
+        if members.method[number] != zipfile.ZIP_STORED:
+            return InflatingReader(file, key, members, number, self._time(number))
+        compressed_size = members.compressed_size[number]
+        if size != compressed_size:
+            raise Corrupt(
+                f"{self.path}: member {key} is stored, but said to have {size} bytes"
+                f" and {compressed_size} in the zip"
+            )
+        return StoredReader(file, key, members, number, self._time(number))
 
     def _read_local_header(
-        self, file: ZipFileDescriptor, key: str, member: Member, *, wait: bool
+        self, file: ZipFileDescriptor, key: str, number: int, *, wait: bool
     ) -> None:
         """Find where the member's bytes begin, which only its local header tells.
 
         The extra field there has a length of its own. Two threads may do this at once; both find
         the same.
         """
-        if member.flags & RENAMED:
-            name = b""
-        else:
-            name = key.encode("utf-8" if member.flags & _UTF8_NAME else "cp437")
-        end = member.header_offset + _HEADER_BYTES + len(name)
-        if member.header_offset < 0 or end > self._directory_offset:
+        members = self._members
+        flags = members.flags[number]
+        place = members.place[number]
+        if place >= 0:  # another thread was faster
+            return
+        offset = ~place
+        name = b"" if flags & RENAMED else key.encode("utf-8" if flags & UTF8_NAME else "cp437")
+        end = offset + _HEADER_BYTES + len(name)
+        if end > self._directory_offset:
             raise Corrupt(f"{self.path}: member {key} is said to begin behind all members")
         header = bytearray(_HEADER_BYTES + len(name))
-        file.readinto(memoryview(header), member.header_offset, wait=wait)
+        file.readinto(memoryview(header), offset, wait=wait)
         name_bytes = int.from_bytes(header[26:28], "little")
         extra_bytes = int.from_bytes(header[28:30], "little")
         if header[:4] != _HEADER_MAGIC or (name and header[_HEADER_BYTES:] != name):
             raise Corrupt(f"{self.path}: member {key} has no local header where it should be")
-        data_offset = member.header_offset + _HEADER_BYTES + name_bytes + extra_bytes
-        if data_offset + member.compressed_size > self._directory_offset:
+        start = offset + _HEADER_BYTES + name_bytes + extra_bytes
+        if start + members.compressed_size[number] > self._directory_offset:
             raise Corrupt(f"{self.path}: member {key} is said to end behind all members")
-        member.data_offset = data_offset
+        members.place[number] = start
 
-    def _link_target(self, key: str, member: Member) -> str | None:
+    def _link_target(self, key: str, number: int) -> str | None:
         """The text of a symlink, or None when it is unreadable or could lead out of the zip.
 
         `..` is allowed at the front only, where all folders are real ones: behind a name that is
         itself a link, the kernel would climb from somewhere else.
         """
-        if not 0 < member.size <= _LINK_BYTES:
+        size = self._members.size[number]
+        if not 0 < size <= _LINK_BYTES:
             return None
-        text = bytearray(member.size)
+        text = bytearray(size)
         try:
-            self._open_member(key, member, wait=True).readinto(memoryview(text), 0)
+            self._open_member(key, number, wait=True).readinto(memoryview(text), 0)
         except (Corrupt, Denied, NotSupported):
             return None
         if text.startswith(b"/") or b"\0" in text:

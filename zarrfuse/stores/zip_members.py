@@ -6,12 +6,13 @@ Owns the descriptor of the zip and every read from it. Used by `zip`.
 import errno
 import os
 import zipfile
+import zlib
 from stat import S_ISREG
 from threading import Lock
 
 from zarrfuse.errors import Corrupt, NotSupported, SourceError, Stale
 from zarrfuse.stores.descriptor import is_remote, read_full
-from zarrfuse.stores.zip_tree import Member
+from zarrfuse.stores.zip_tree import DAMAGED, INTACT, Members
 
 _WHOLE_BYTES = 16 * 2**20  # compressed members up to this size are inflated whole
 _WINDOW_BYTES = 4 * 2**20  # of larger ones, this much behind the furthest byte is kept
@@ -66,21 +67,49 @@ class ZipFileDescriptor:
 class StoredReader:
     """An open member whose bytes lie in the zip as they are. Implements `base.Reader`."""
 
-    __slots__ = ("_data_offset", "_file", "mtime_ns", "size")
+    __slots__ = ("_file", "_key", "_members", "_number", "_place", "mtime_ns", "size")
 
-    def __init__(self, file: ZipFileDescriptor, member: Member) -> None:
+    def __init__(
+        self, file: ZipFileDescriptor, key: str, members: Members, number: int, mtime_ns: int
+    ) -> None:
         self._file: ZipFileDescriptor | None = file
-        self._data_offset = member.data_offset
-        self.size = member.size
-        self.mtime_ns = member.mtime_ns
+        self._key = key
+        self._members = members
+        self._number = number
+        self._place = members.place[number]
+        self.size = members.size[number]
+        self.mtime_ns = mtime_ns
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
-        """See `base.Reader`. The CRC is not compared: it covers the whole member."""
+        """See `base.Reader`. Raises `Corrupt` at the last byte of a member with another CRC."""
         file = self._file
         if file is None:
             raise closed()
         _check_range(buffer, offset, self.size)
-        file.readinto(buffer, self._data_offset + offset, wait=wait)
+        file.readinto(buffer, self._place + offset, wait=wait)
+        if buffer and not self._members.flags[self._number] & INTACT:
+            self._check(file, buffer, offset)
+
+    def _check(self, file: ZipFileDescriptor, buffer: memoryview, offset: int) -> None:
+        """Go on with the CRC if these bytes go on from where it is, and compare it at the end.
+
+        Threads that do this at once need no lock: what one of them stores is right whenever that is.
+        """
+        members, number = self._members, self._number
+        end = offset + len(buffer)
+        done, crc = members.checked.get(number, (0, 0))
+        if offset <= done < end:
+            crc = zlib.crc32(buffer[done - offset :], crc)
+            if end < self.size:
+                members.note_checked(number, end, crc)
+            else:
+                file.check_unchanged()  # rewritten in place: that is Stale, no damage
+                members.checked.pop(number, None)
+                members.flags[number] |= INTACT if crc == members.crc[number] else DAMAGED
+        if end == self.size and members.flags[number] & DAMAGED:
+            raise Corrupt(
+                f"{file.path}: member {self._key} is damaged: its bytes do not have its CRC"
+            )
 
     def close(self) -> None:
         """See `base.Reader`."""
@@ -114,10 +143,10 @@ class InflatingReader:
     __slots__ = (
         "_closed",
         "_damage",
-        "_data_offset",
         "_file",
         "_info",
         "_lock",
+        "_place",
         "_ready",
         "_start",
         "_stream",
@@ -127,17 +156,19 @@ class InflatingReader:
         "size",
     )
 
-    def __init__(self, file: ZipFileDescriptor, key: str, member: Member) -> None:
-        self.size = member.size
-        self.mtime_ns = member.mtime_ns
+    def __init__(
+        self, file: ZipFileDescriptor, key: str, members: Members, number: int, mtime_ns: int
+    ) -> None:
+        self.size = members.size[number]
+        self.mtime_ns = mtime_ns
         self._file = file
-        self._data_offset = member.data_offset
-        self._whole = member.size <= _WHOLE_BYTES
+        self._place = members.place[number]
+        self._whole = self.size <= _WHOLE_BYTES
         info = self._info = zipfile.ZipInfo(key)
-        info.compress_type = member.method
-        info.compress_size = member.compressed_size
-        info.file_size = member.size
-        info.CRC = member.crc
+        info.compress_type = members.method[number]
+        info.compress_size = members.compressed_size[number]
+        info.file_size = self.size
+        info.CRC = members.crc[number]
         self._lock = Lock()
         self._closed = False
         self._damage: tuple[int, str] | None = None  # (first byte that cannot be had, why)
@@ -183,7 +214,7 @@ class InflatingReader:
         self._start = 0
         self._ready = 0
         self._window = bytearray()
-        compressed = _Compressed(self._file, self._data_offset, self._info.compress_type)
+        compressed = _Compressed(self._file, self._place, self._info.compress_type)
         self._stream = zipfile.ZipExtFile(compressed, "r", self._info)
 
     def _inflate_to(self, offset: int) -> None:
