@@ -52,6 +52,11 @@ class Loaded:
     stamp: tuple[int, int] = (0, 0)
     mtime_ns: int = 0
 
+    @property
+    def is_v2(self) -> bool:
+        """Whether its document is one of Zarr v2."""
+        return self.document in _V2_PARSERS
+
 
 class Changes:
     """What this process has changed of the metadata of a store, so that it is seen at once.
