@@ -158,7 +158,7 @@ def test_sizes_are_known_before_a_document_is_opened(tmp_path: Path, mounted: Mo
     assert (point / "c/0/0").read_bytes() == b"abcd"
 
 
-def test_a_refused_node_answers_enotsup_and_its_child_nodes_work(
+def test_a_refused_node_is_skipped_by_who_reads_its_group_and_its_child_nodes_work(
     tmp_path: Path, mounted: Mounter
 ) -> None:
     keys = {
@@ -172,12 +172,22 @@ def test_a_refused_node_answers_enotsup_and_its_child_nodes_work(
     }
     write_keys(tmp_path / "s", keys)
     point = mounted(tmp_path / "s", "--view", "plain")
-    for path in ("bad/zarr.json", "bad/c/0/0", "unfilled/zarr.json", "unfilled/c/0/0"):
+    for name in ("bad", "unfilled"):
+        assert (point / name / "zarr.json").stat().st_size == len(keys[f"{name}/zarr.json"])
+        with pytest.raises(FileNotFoundError):
+            (point / name / "zarr.json").read_bytes()
         with pytest.raises(OSError) as refused:
-            (point / path).read_bytes()
+            (point / name / "c/0/0").read_bytes()
         assert refused.value.errno == errno.ENOTSUP
-    with pytest.raises(OSError):
-        zarr.open_array(point / "bad", mode="r")
+        with pytest.raises(FileNotFoundError):
+            zarr.open_array(point / name, mode="r")
+        copy = ["cp", "-r", point / name, tmp_path / f"{name} copied"]
+        copied = subprocess.run(copy, capture_output=True, text=True, check=False)
+        assert copied.returncode == 1
+        assert "zarr.json' for reading: No such file" in copied.stderr
+    with pytest.warns(UserWarning, match="bad is not recognized") as skipped:
+        assert list(zarr.open_group(point, mode="r").members()) == []
+    assert len(skipped) == 2
     good = zarr.open_array(point / "bad/good", mode="r")
     assert good[...].tobytes() == b"0123"
     told = zarrfuse("info", point).stdout
@@ -190,11 +200,11 @@ def test_zarr_v2_without_a_word_for_it_is_read_as_zarr_v2(tmp_path: Path, mounte
     zlib = zarr_codec("zlib", level=1)
     values = write(folder, "a", (5, 7), "<i4", chunks=(2, 3), zarr_format=2, compressors=zlib)
     point = mounted(folder, "--view", "plain")
-    assert sorted(os.listdir(point)) == ["a", "zarr.json"]
-    found = zarr.open_array(point / "a", mode="r", zarr_format=2)
+    assert sorted(os.listdir(point)) == sorted(os.listdir(folder))
+    found = zarr.open_group(point, mode="r")["a"]
     np.testing.assert_array_equal(found[...], values)
     told = zarrfuse("info", point).stdout
-    assert "kept as Zarr v2: a/.zarray: the codec 'zlib' is none of the core of Zarr v3" in told
+    assert "kept as Zarr v2: a/.zarray: the codec 'zlib' is none of Zarr v3" in told
 
 
 def test_every_view_side_by_side(demo: Path, mounted: Mounter) -> None:

@@ -346,15 +346,22 @@ def test_a_part_that_goes_while_it_is_read_is_no_absent_chunk(
     assert raised.value.errno == errno.ESTALE
 
 
-def test_a_node_that_must_not_be_loaded_says_why_and_its_siblings_are_read(parts: Path) -> None:
+def test_a_node_that_must_not_be_loaded_is_skipped_and_the_log_says_why(
+    parts: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     write_keys(parts / "bad", {"zarr.json": array(cells={"must_understand": True}), "c/0/0": b""})
     store = zarrfuse.open_store(parts)
     for opener in (zarr.open, zarr.open_array, zarr.open_group):
-        with pytest.raises(OSError, match=r"bad/zarr\.json: .*cells") as raised:
+        with pytest.raises(FileNotFoundError):
             opener(store, path="bad", mode="r")
-        assert raised.value.errno == errno.ENOTSUP
-    with pytest.raises(OSError, match=r"bad/zarr\.json: .*cells"):
-        list(zarr.open_group(store, mode="r").members())
+    assert "bad/zarr.json" in caplog.text
+    assert "cells" in caplog.text
+    with pytest.raises(OSError, match=r"bad/zarr\.json: .*cells") as raised:
+        read(store, "bad/c/0")
+    assert raised.value.errno == errno.ENOTSUP
+    group = zarr.open_group(store, mode="r")
+    with pytest.warns(UserWarning, match="bad is not recognized"):
+        assert "bad" not in dict(group.members())
     assert zarr.open_group(store, mode="r")["a"][0, 0] == 1
 
 

@@ -86,10 +86,16 @@ def test_numbers_keep_their_byte_order(dtype: str, name: str, endian: str | None
 @pytest.mark.parametrize(
     "dtype",
     [
-        "<M8[ns]",
         "|O",
-        "|S5",
-        "<U3",
+        "|S0",
+        "<S5x",
+        "|U3",
+        "<U0",
+        "<M4",
+        "|M8[ns]",
+        "<M8[lightyear]",
+        "<M8[0s]",
+        "<M8[4294967296s]",
         "|V3",
         "<f16",
         "|u2",
@@ -100,8 +106,68 @@ def test_numbers_keep_their_byte_order(dtype: str, name: str, endian: str | None
         "<f3",
     ],
 )
-def test_what_is_no_core_number_has_no_word(dtype: Any) -> None:
+def test_other_data_types_have_no_word(dtype: Any) -> None:
     assert reason(dtype=dtype, fill_value=None).startswith(".zarray: dtype: ")
+
+
+@pytest.mark.parametrize(
+    "dtype, data_type, endian",
+    [
+        ("|S5", {"name": "null_terminated_bytes", "configuration": {"length_bytes": 5}}, None),
+        ("<U3", {"name": "fixed_length_utf32", "configuration": {"length_bytes": 12}}, "little"),
+        (">U1", {"name": "fixed_length_utf32", "configuration": {"length_bytes": 4}}, "big"),
+        (
+            "<M8[ns]",
+            {"name": "numpy.datetime64", "configuration": {"unit": "ns", "scale_factor": 1}},
+            "little",
+        ),
+        (
+            ">m8[10us]",
+            {"name": "numpy.timedelta64", "configuration": {"unit": "us", "scale_factor": 10}},
+            "big",
+        ),
+        (
+            "<m8",
+            {"name": "numpy.timedelta64", "configuration": {"unit": "generic", "scale_factor": 1}},
+            "little",
+        ),
+    ],
+)
+def test_texts_and_times_are_what_zarr_python_writes(
+    dtype: str, data_type: dict[str, Any], endian: str | None
+) -> None:
+    said = converted(dtype=dtype, fill_value=None, order="F")
+    configuration = {} if endian is None else {"configuration": {"endian": endian}}
+    assert said["data_type"] == data_type
+    assert said["codecs"][1:] == [{"name": "bytes", **configuration}]
+
+
+@pytest.mark.parametrize(
+    "codec, data_type",
+    [("vlen-utf8", "string"), ("vlen-bytes", "variable_length_bytes")],
+)
+def test_objects_of_any_length_are_stored_by_their_filter(codec: str, data_type: str) -> None:
+    filters, compressor = [{"id": codec}], {"id": "gzip", "level": 1}
+    said = converted(dtype="|O", fill_value=None, filters=filters, compressor=compressor)
+    assert (said["data_type"], said["fill_value"]) == (data_type, "")
+    assert said["codecs"] == [{"name": codec}, {"name": "gzip", "configuration": {"level": 1}}]
+
+
+@pytest.mark.parametrize(
+    "members, clause",
+    [
+        ({"filters": None}, "dtype: objects"),
+        ({"filters": [{"id": "json2"}]}, "dtype: objects"),
+        ({"filters": [{"id": "vlen-array", "dtype": "<i4"}]}, "dtype: objects"),
+        ({"filters": [{"id": "vlen-utf8", "level": 1}]}, "the codec 'vlen-utf8': "),
+        ({"filters": [{"id": "vlen-utf8"}, {"id": "shuffle"}, {"id": "zstd"}]}, "the codec 'shu"),
+        ({"filters": [{"id": "vlen-utf8"}], "order": "F"}, "order: "),
+    ],
+)
+def test_objects_that_are_stored_otherwise_have_no_word(
+    members: dict[str, Any], clause: str
+) -> None:
+    assert reason(dtype="|O", fill_value="", **members).startswith(f".zarray: {clause}")
 
 
 def test_fortran_order_is_a_transposition() -> None:
@@ -201,6 +267,13 @@ def test_no_filters_are_none() -> None:
         ("<c8", None, [0.0, 0.0]),
         ("<c8", 0, [0, 0.0]),
         ("<c16", ["NaN", 1.5], ["NaN", 1.5]),
+        ("|S2", None, ""),
+        ("|S2", "YWI=", "YWI="),
+        ("<U2", None, ""),
+        ("<U2", "ab", "ab"),
+        ("<M8[s]", None, "NaT"),
+        ("<M8[s]", "NaT", "NaT"),
+        ("<m8[s]", -(2**63), -(2**63)),
     ],
 )
 def test_fill_values_are_spelled_as_in_zarr_v3(dtype: str, fill_value: Any, shown: Any) -> None:
@@ -227,10 +300,21 @@ def test_a_bare_nan_is_a_fill_value_too() -> None:
         ("<f4", [1]),
         ("<c8", [1, 2, 3]),
         ("<c8", {}),
+        ("|S2", "ab"),
+        ("|S2", "YWJj"),
+        ("<U2", "abc"),
+        ("<U2", 0),
+        ("<M8[s]", "2020"),
     ],
 )
 def test_other_fill_values_have_no_word(dtype: str, fill_value: Any) -> None:
     assert reason(dtype=dtype, fill_value=fill_value).startswith(".zarray: fill_value: ")
+
+
+@pytest.mark.parametrize("fill_value, shown", [(None, ""), (0, "0"), (1.5, "1.5"), ("x", "x")])
+def test_a_number_fills_strings_with_its_digits(fill_value: Any, shown: str) -> None:
+    said = converted(dtype="|O", fill_value=fill_value, filters=[{"id": "vlen-utf8"}])
+    assert said["fill_value"] == shown
 
 
 def test_a_missing_fill_value_is_not_made_up() -> None:
@@ -240,9 +324,17 @@ def test_a_missing_fill_value_is_not_made_up() -> None:
 
 
 def test_dimensions_of_xarray_become_dimension_names() -> None:
-    said = converted(b'{"a": 1.50, "_ARRAY_DIMENSIONS": ["y", "x"], "b": {}}')
+    said = converted(b'{"a": 1.50, "_ARRAY_DIMENSIONS": ["y", "x"], "b": {}}', fill_value=None)
     assert said["dimension_names"] == ["y", "x"]
     assert said["attributes"] == {"a": 1.5, "b": {}}
+
+
+def test_a_dimension_named_twice_has_its_name_once_and_the_attribute_stays() -> None:
+    names = ["x", "y", "x", "x"]
+    attributes = json.dumps({"_ARRAY_DIMENSIONS": names}).encode()
+    said = converted(attributes, shape=[2] * 4, chunks=[1] * 4, fill_value=None)
+    assert said["dimension_names"] == ["x", "y", None, None]
+    assert said["attributes"] == {"_ARRAY_DIMENSIONS": names}
 
 
 @pytest.mark.parametrize("dimensions", ['["y"]', '"y"', '["y", 1]', "null", '["y", null]'])
@@ -257,3 +349,47 @@ def test_attributes_that_are_no_object_are_the_reason(attributes: bytes) -> None
     assert reason(attributes).startswith(".zattrs: ")
     with pytest.raises(MetadataError, match=r"^\.zattrs: "):
         as_v3(parse_v2_group(b'{"zarr_format": 2}', attributes))
+
+
+def of_xarray(fill_value: Any, dtype: str = "<i2", **attributes: Any) -> dict[str, Any]:
+    """The attributes shown for an array that xarray wrote."""
+    names = json.dumps({"_ARRAY_DIMENSIONS": ["y", "x"], **attributes}).encode()
+    return dict(converted(names, dtype=dtype, fill_value=fill_value)["attributes"])
+
+
+@pytest.mark.parametrize(
+    "dtype, fill_value, shown",
+    [
+        ("<i2", -9999, -9999),
+        ("<u2", 0, 0),
+        ("|b1", 1, True),
+        ("<f4", "NaN", "AAAAAAAA+H8="),
+        ("<f8", -1, "AAAAAAAA8L8="),
+        ("<c8", ["Infinity", 0], ["AAAAAAAA8H8=", "AAAAAAAAAAA="]),
+        ("<c8", 0, ["AAAAAAAAAAA="] * 2),
+    ],
+)
+def test_what_xarray_takes_for_missing_stays_so(dtype: str, fill_value: Any, shown: Any) -> None:
+    assert of_xarray(fill_value, dtype) == {"_FillValue": shown}
+
+
+def test_an_attribute_says_what_is_missing_where_no_fill_value_does() -> None:
+    assert of_xarray(None, "<f8", _FillValue=-1.0) == {"_FillValue": "AAAAAAAA8L8="}
+    assert of_xarray(7, "<i2", _FillValue=-1) == {"_FillValue": 7}
+
+
+@pytest.mark.parametrize(
+    "dtype, fill_value, attributes",
+    [
+        ("<U2", "", {}),
+        ("|S2", "YWI=", {}),
+        ("<f4", None, {"_FillValue": None}),
+        ("<f4", None, {"_FillValue": "x"}),
+        ("<f4", "0x7fc00000", {}),
+    ],
+)
+def test_what_xarray_cannot_say_in_zarr_v3_is_the_reason(
+    dtype: str, fill_value: Any, attributes: dict[str, Any]
+) -> None:
+    names = json.dumps({"_ARRAY_DIMENSIONS": ["y", "x"], **attributes}).encode()
+    assert reason(names, dtype=dtype, fill_value=fill_value).startswith(".zattrs: _FillValue: ")

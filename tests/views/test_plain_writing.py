@@ -550,17 +550,28 @@ def test_consolidated_metadata_are_stored_with_the_keys_and_transformers(disk: A
     assert json.loads(at.read("zarr.json"))["consolidated_metadata"] == consolidated
 
 
-def test_a_document_that_cannot_be_read_can_be_replaced(disk: Any) -> None:
-    at = disk({"a/zarr.json": b"{", "b/zarr.json": changed(STORED, codecs=[{"name": "gzip"}])})
+def test_a_document_that_is_refused_is_written_anew_only_once_it_is_deleted(disk: Any) -> None:
+    stored = {"a/zarr.json": b"{", "b/zarr.json": changed(STORED, codecs=[{"name": "gzip"}])}
+    at = disk(stored)
+    at.write("new", STORED)
     for path in ("a", "b"):
-        with pytest.raises(NotSupported):
+        folder = folder_at(at.view, path)
+        with pytest.raises(NotFound):
             at.read(f"{path}/zarr.json")
-        with pytest.raises(NotSupported):
-            folder_at(at.view, path).write("zarr.json")
-    save_in_place(at, "a/zarr.json", array(keys=v2_keys()))
+        for refused in (
+            lambda folder=folder: folder.write("zarr.json"),
+            lambda folder=folder: folder.write("zarr.json", truncate=True),
+            lambda folder=folder: folder.create("zarr.json"),
+            lambda folder=folder: at.view.rename("new", folder, "zarr.json"),
+        ):
+            with pytest.raises(NotSupported, match="it can be deleted, and then written anew"):
+                refused()
+        assert at.stored()[f"{path}/zarr.json"] == stored[f"{path}/zarr.json"]
+        folder.remove("zarr.json")
+    at.write("a/zarr.json", array(keys=v2_keys()))
     assert at.stored()["a/zarr.json"] == array(keys=v2_keys())
-    save_in_place(at, "b/zarr.json", document(parse_v3(STORED), STORED))
-    assert at.members("b/zarr.json") == json.loads(STORED) | {"attributes": {}}
+    at.write("b/zarr.json", STORED)
+    assert at.stored()["b/zarr.json"] == STORED
     at.write("a/c/0/1", b"0")
     assert at.stored()["a/0.1"] == b"0"
 

@@ -37,7 +37,7 @@ from zarrfuse.stores.base import Reader
 from zarrfuse.views.chunks import ChunksFolder
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
-from zarrfuse.views.plain_nodes import judge
+from zarrfuse.views.plain_nodes import refusal
 
 _AROUND_KEPT = 64 << 10
 """What stands around the pixels of an array is held up to so many bytes, else made when it is read."""
@@ -51,7 +51,7 @@ class ArrayImages(ImagesNode):
         assert isinstance(loaded.node, ArrayNode)
         self.node = loaded.node
         self.chunks = PlainChunks(images.chunks, folder, self.node)
-        self.refused = judge(loaded).refused
+        self.refused = refusal(loaded)
         if self.refused is not None:
             images.chunks.report(f"not decoded: {self.refused}")
         self.dtype = array_type(self.node)

@@ -65,13 +65,13 @@ class Decoder:
             return array
 
     def store(self) -> "KeysStore":
-        """The `plain` view as a store of zarr-python."""
+        """The `plain` view as a store of zarr-python, with nodes of Zarr v2 as they are stored."""
         with self._opening:  # not the other lock: it takes 0.3 s to import zarr
             if self._store is None:
                 zarr_python()
                 from zarrfuse.keys_store import KeysStore, keys_of  # noqa: PLC0415
 
-                self._store = KeysStore(keys_of(self.chunks))
+                self._store = KeysStore(keys_of(self.chunks, v2_as_v3=False))
             return self._store
 
     def close(self) -> None:

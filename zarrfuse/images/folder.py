@@ -30,7 +30,7 @@ _InChunks: TypeAlias = InChunks[ImagesNode]
 def images_root(images: Images) -> "ImagesFolder":
     """The root of a view."""
 
-    def shown(folder: ChunksFolder, loaded: Loaded) -> ImagesNode:
+    def shown(folder: ChunksFolder, loaded: Loaded, _: ImagesNode | None) -> ImagesNode:
         if isinstance(loaded.node, ArrayNode):
             return ArrayImages(images, folder, loaded)
         if isinstance(loaded.node, GroupNode):

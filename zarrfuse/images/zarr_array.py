@@ -29,7 +29,7 @@ from zarrfuse.stores.cache import again
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain_chunks import PlainChunks
-from zarrfuse.views.plain_nodes import judge
+from zarrfuse.views.plain_nodes import refusal
 
 if TYPE_CHECKING:
     import zarr
@@ -139,9 +139,8 @@ class ZarrArray:
         return self._array
 
     def _open(self) -> "zarr.Array[Any]":
-        judgement = judge(self._loaded)
-        if judgement.refused is not None:
-            self._refused = judgement.refused
+        self._refused = refusal(self._loaded)
+        if self._refused is not None:
             raise NotSupported(self._refused)
         library = zarr_python()
         try:
@@ -149,7 +148,7 @@ class ZarrArray:
                 store=self._store(),
                 path=self._loaded.path,
                 mode="r",
-                zarr_format=3 if judgement.kept is None else 2,
+                zarr_format=self._node.zarr_format,
             )
         except (MemoryError, RuntimeError):
             raise

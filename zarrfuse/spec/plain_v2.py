@@ -1,73 +1,64 @@
-"""Nodes of Zarr v2 said in the words of Zarr v3, where the core of Zarr v3 has words for all of it.
+"""Nodes of Zarr v2 said in the words of Zarr v3, where Zarr v3 has words for all of it.
 
-Owns the translation of data types, compressors, fill values, memory order and dimension names. Used
-by the `plain` view. It must not know how a document is written down, or where chunks lie.
+Owns the translation of compressors, memory order, dimension names and what else xarray keeps in
+attributes; `v2_data_types` has data types and fill values. Used by the `plain` view. It must not know
+how a document is written down, or where chunks lie.
 """
 
-import re
-from collections.abc import Callable, Mapping
+import base64
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec.data_types import (
-    DataType,
-    default_fill_value,
-    fill_value_problem,
-    parse_data_type,
-)
+from zarrfuse.spec.data_types import DataType
 from zarrfuse.spec.members import Document, decode_as_written, decode_raw, refuse_unknown, shown
 from zarrfuse.spec.names import Extension
-from zarrfuse.spec.node import MISSING, NO_ATTRIBUTES, ArrayNode, Node
+from zarrfuse.spec.node import NO_ATTRIBUTES, ArrayNode, Node
+from zarrfuse.spec.v2_data_types import SaidType, said_fill_value, said_type
 
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
 """The attribute in which xarray keeps the names of dimensions in Zarr v2."""
-
-_TYPE_STRING = re.compile("([<>|])([biufc])([0-9]{1,2})")
-_TYPE_NAMES = {
-    "b1": "bool",
-    **{f"i{bits // 8}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"u{bits // 8}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-    **{f"f{bits // 8}": f"float{bits}" for bits in (16, 32, 64)},
-    **{f"c{bits // 8}": f"complex{bits}" for bits in (64, 128)},
-}
+_FILL_VALUE = "_FillValue"
+"""The attribute in which xarray keeps the value of what is missing, in Zarr v3."""
+_LARGEST_TYPESIZE = 255
 
 
 def as_v3(node: Node) -> Node:
     """The node of Zarr v3 with the same chunks, elements and attributes as one of Zarr v2.
 
-    Raises `MetadataError` that names the document and the member for which the core of Zarr v3 has
-    no word, or for `.zattrs` that are no JSON object. Sources: Zarr v2 specification, Metadata and
-    Data type encoding; Zarr v3 core specification, Data types and Fill value; the codecs `bytes`,
-    `transpose`, `gzip`, `zstd` and `blosc` 1.0.
+    What xarray makes of an array stays the same too, so its fill value, which xarray takes for the
+    value of what is missing in Zarr v2 alone, becomes an attribute. Codecs of numcodecs that Zarr v3
+    has not registered have no word here: tensorstore and zarrita read some of them in Zarr v2, and
+    none in Zarr v3.
+
+    Raises `MetadataError` that names the document and the member for which Zarr v3 has no word, or
+    for `.zattrs` that are no JSON object. Sources: Zarr v2 specification, Metadata; the codecs
+    `bytes`, `vlen-utf8`, `vlen-bytes`, `transpose`, `gzip`, `zstd` and `blosc` 1.0; xarray, Zarr
+    Encoding Specification.
     """
     attributes = _attributes(node)
     if not isinstance(node, ArrayNode):
         return replace(node, zarr_format=3)
-    names = _dimension_names(attributes, node.ndim)
-    if names is not None:
-        del attributes[_DIMENSIONS]
-        node = replace(node, raw_attributes=msgspec.Raw(msgspec.json.encode(attributes)))
     try:
-        data_type, endian = _data_type(node.data_type)
-        codecs = []
-        if node.order == "F" and node.ndim > 1:
-            order = list(reversed(range(node.ndim)))
-            codecs.append(Extension("transpose", {"order": order}))
-        codecs.append(Extension("bytes", {} if endian is None else {"endian": endian}))
-        codecs += _compressor(node.codecs, data_type)
-        fill_value = _fill_value(node.fill_value, data_type)
+        said = said_type(node.data_type, node.codecs[0].name if node.codecs else None)
+        codecs = _codecs(node, said)
+        fill_value = said_fill_value(node.fill_value, said.data_type)
     except MetadataError as error:
         raise MetadataError(f".zarray: {error}") from error
+    names = _dimension_names(attributes, node.ndim)
+    if names is not None:
+        node = replace(node, raw_attributes=_of_xarray(attributes, node, said.data_type, names))
     return replace(
         node,
         zarr_format=3,
-        data_type=data_type.name,
-        codecs=tuple(codecs),
+        data_type=said.value,
+        codecs=codecs,
         fill_value=fill_value,
-        dimension_names=names,
+        dimension_names=None if names is None else _each_once(names),
         order="C",
     )
 
@@ -81,7 +72,10 @@ def _attributes(node: Node) -> Document:
         raise MetadataError(f".zattrs: {error}") from error
 
 
-def _dimension_names(attributes: Document, ndim: int) -> tuple[str | None, ...] | None:
+# -- what xarray says in attributes
+
+
+def _dimension_names(attributes: Document, ndim: int) -> list[str] | None:
     """What xarray says of the dimensions; None for anything that is not as many names."""
     if _DIMENSIONS not in attributes:
         return None
@@ -90,34 +84,79 @@ def _dimension_names(attributes: Document, ndim: int) -> tuple[str | None, ...] 
     except MetadataError:
         return None
     is_usable = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    return tuple(names) if is_usable and len(names) == ndim else None
+    return names if is_usable and len(names) == ndim else None
 
 
-def _data_type(value: object) -> tuple[DataType, str | None]:
-    """(data type, byte order where an element has several bytes)."""
-    match = _TYPE_STRING.fullmatch(value) if isinstance(value, str) else None
-    name = _TYPE_NAMES.get(match[2] + match[3]) if match is not None else None
-    if match is None or name is None:
-        raise MetadataError(f"dtype: {shown(value)} is no data type of the core of Zarr v3")
-    data_type = parse_data_type(name)
-    if not data_type.byte_order:
-        return data_type, None
-    if match[1] == "|":
-        raise MetadataError(f"dtype: {shown(value)} does not say its byte order")
-    return data_type, "little" if match[1] == "<" else "big"
+def _each_once(names: list[str]) -> tuple[str | None, ...]:
+    """The names, null for one that stands there before: tensorstore refuses a name twice."""
+    return tuple(None if name in names[:index] else name for index, name in enumerate(names))
 
 
-def _compressor(codecs: tuple[Extension, ...], data_type: DataType) -> list[Extension]:
-    """The compressor as a codec of Zarr v3, if there is one and it is the only codec.
+def _of_xarray(
+    attributes: Document, node: ArrayNode, data_type: DataType, names: list[str]
+) -> msgspec.Raw:
+    """The attributes as xarray writes them in Zarr v3; names that are there twice stay in them too."""
+    members: dict[str, Any] = dict(attributes)
+    if len(set(names)) == len(names):
+        del members[_DIMENSIONS]
+    if node.fill_value is None and _FILL_VALUE not in attributes:
+        return msgspec.Raw(msgspec.json.encode(members))
+    try:
+        value = node.fill_value
+        if value is None:
+            value = msgspec.json.decode(attributes[_FILL_VALUE])
+        members[_FILL_VALUE] = _missing_value(value, data_type)
+    except (ValueError, TypeError, OverflowError) as error:
+        clause = f"xarray has no such value of {data_type.name} in Zarr v3"
+        raise MetadataError(f".zattrs: {_FILL_VALUE}: {clause}") from error
+    return msgspec.Raw(msgspec.json.encode(members))
+
+
+def _missing_value(value: Any, data_type: DataType) -> Any:
+    """`_FillValue` as xarray spells it in Zarr v3. Source: xarray, `FillValueCoder`."""
+    if data_type.kind == "bool":
+        return bool(value)
+    if data_type.kind in ("int", "uint"):
+        return int(value)
+    if data_type.kind == "float":
+        return base64.b64encode(struct.pack("<d", float(value))).decode()
+    if data_type.kind == "complex":
+        parts = value if isinstance(value, list) else [value, 0.0]
+        return [base64.b64encode(struct.pack("<d", float(part))).decode() for part in parts]
+    raise TypeError(data_type.kind)
+
+
+# -- codecs
+
+
+def _codecs(node: ArrayNode, said: SaidType) -> tuple[Extension, ...]:
+    """The memory order, the filter that makes bytes of objects, and the compressor.
 
     `ArrayNode` keeps the filters in front of the compressor, and both under their numcodecs ids.
     """
+    is_transposed = node.order == "F" and node.ndim > 1
+    if said.data_type.variable:
+        first, *others = node.codecs
+        refuse_unknown(first.configuration, {"id"}, f"the codec {shown(first.name)}")
+        if is_transposed:  # zarr-python would read this, but write it wrong
+            raise MetadataError("order: objects are in order C in Zarr v3")
+        return (Extension(first.name, {}), *_compressor(others, said.data_type))
+    endian = {} if said.endian is None else {"endian": said.endian}
+    codecs = (Extension("bytes", endian), *_compressor(node.codecs, said.data_type))
+    if is_transposed:
+        order = list(reversed(range(node.ndim)))
+        return (Extension("transpose", {"order": order}), *codecs)
+    return codecs
+
+
+def _compressor(codecs: Sequence[Extension], data_type: DataType) -> list[Extension]:
+    """The compressor as a codec of Zarr v3, if there is one and it is the only codec."""
     if not codecs:
         return []
     *filters, last = codecs
     if filters or last.name not in _COMPRESSORS:
         name = filters[0].name if filters else last.name
-        raise MetadataError(f"the codec {shown(name)} is none of the core of Zarr v3")
+        raise MetadataError(f"the codec {shown(name)} is none of Zarr v3")
     try:
         return [_COMPRESSORS[last.name](last.configuration, data_type.itemsize or 1)]
     except MetadataError as error:
@@ -146,8 +185,10 @@ def _blosc(compressor: Mapping[str, Any], itemsize: int) -> Extension:
     shuffle = _integer(compressor, "shuffle", 1, -1, 2)
     if shuffle == -1:  # numcodecs.blosc.AUTOSHUFFLE
         shuffle = 2 if itemsize == 1 else 1
+    if itemsize > _LARGEST_TYPESIZE:  # as blosc takes it
+        itemsize = 1
     if compressor.get("typesize") is not None:  # null: that of the data type
-        itemsize = _integer(compressor, "typesize", itemsize, 1, 255)
+        itemsize = _integer(compressor, "typesize", itemsize, 1, _LARGEST_TYPESIZE)
     configuration = {
         "typesize": itemsize,
         "cname": cname,
@@ -170,26 +211,4 @@ def _integer(members: Mapping[str, Any], name: str, default: int, lowest: int, h
     value = members.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
         raise MetadataError(f"{name}: {shown(value)} is no integer from {lowest} to {highest}")
-    return value
-
-
-def _fill_value(value: object, data_type: DataType) -> Any:
-    """A fill value as Zarr v3 spells it; where Zarr v2 leaves it open (null), that of the type.
-
-    Lenient where a writer of Zarr v2 left the conversion to numpy: 0 for false, 0.0 for 0.
-    """
-    if value is MISSING:
-        raise MetadataError("fill_value: is missing")
-    if value is None:
-        return default_fill_value(data_type)
-    kind = data_type.kind
-    if kind == "bool" and value in (0, 1):
-        value = bool(value)
-    elif kind in ("int", "uint") and isinstance(value, float) and value.is_integer():
-        value = int(value)
-    elif kind == "complex" and not isinstance(value, list):
-        value = [value, 0.0]
-    clause = fill_value_problem(data_type, value)
-    if clause is not None:
-        raise MetadataError(f"fill_value: {clause}")
     return value

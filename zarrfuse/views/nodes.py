@@ -55,6 +55,11 @@ class Loaded:
     mtime_ns: int = 0
     access: Access | None = None
 
+    @property
+    def is_v2(self) -> bool:
+        """Whether its document is one of Zarr v2."""
+        return self.document in _V2_PARSERS
+
 
 class Changes:
     """What this process has changed of the metadata of a store, so that it is seen at once.

@@ -38,27 +38,26 @@ N = TypeVar("N", bound=ShownNode)
 
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[N]):
-    """A folder of the `chunks` view, shown under its own name; `node` is the nearest one above it."""
+    """A folder of the `chunks` view, shown under its own name; `node` is the nearest one above it.
+
+    `chunks` are those of that node, which may be shown otherwise the next time.
+    """
 
     folder: ChunksFolder
     node: N | None
+    chunks: PlainChunks | None
 
     @property
     def is_node(self) -> bool:
         """Whether the folder is the node itself."""
         return self.node is not None and self.node.folder is self.folder
 
-    @property
-    def chunks(self) -> PlainChunks | None:
-        """Those of the array that the folder belongs to."""
-        return None if self.node is None else self.node.chunks
-
     def is_taken(self, name: str, kind: Kind) -> bool:
         """Whether what is stored under a name here holds chunks, and is shown below `c` instead."""
-        if self.node is None or self.node.chunks is None:
+        if self.node is None or self.chunks is None:
             return False
         key = join(self.folder.path, name)[len(self.node.loaded.path) :].lstrip("/")
-        return self.node.chunks.is_taken(key, kind)
+        return self.chunks.is_taken(key, kind)
 
     def scan(self) -> Iterator[Entry]:
         """What is stored here and holds no chunks."""
@@ -92,7 +91,8 @@ class InChunks(Generic[N]):
 class Placed(Generic[N]):
     """Finds the place of one folder of a view. `parent` is that of the folder above it.
 
-    `shown` makes a node of a view out of a folder and what its document says; it may take its time.
+    `shown` makes a node of a view out of a folder, what its document says, and the nearest node above
+    it; it may take its time.
     """
 
     __slots__ = ("_chunks", "_folder", "_name", "_node", "_parent", "_shown")
@@ -100,7 +100,7 @@ class Placed(Generic[N]):
     def __init__(
         self,
         chunks: ChunksView,
-        shown: Callable[[ChunksFolder, Loaded], N],
+        shown: Callable[[ChunksFolder, Loaded, N | None], N],
         parent: "Placed[N] | None" = None,
         name: str = "",
     ) -> None:
@@ -151,13 +151,13 @@ class Placed(Generic[N]):
     def _stored(self, folder: ChunksFolder, above: N | None, wait: bool) -> Stored[N]:
         loaded = folder.loaded(wait=wait)
         if loaded is None:
-            return Stored(folder, above)
+            return Stored(folder, above, None if above is None else above.chunks)
         node = self._node
         if node is None or node.loaded is not loaded or node.folder is not folder:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a node has to be judged")
-            node = self._node = self._shown(folder, loaded)
-        return Stored(folder, node)
+            node = self._node = self._shown(folder, loaded, above)
+        return Stored(folder, node, node.chunks)
 
 
 def _in_chunks(node: N, chunks: PlainChunks, coords: Coords) -> InChunks[N]:

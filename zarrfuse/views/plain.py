@@ -18,6 +18,7 @@ from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views import plain_files, plain_folders
 from zarrfuse.views.base import Facts, Folder, Writer, join
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
+from zarrfuse.views.hierarchies import AS_STORED, Hierarchies
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.places import InChunks, Placed, PlacedFolder, Stored
 from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
@@ -31,21 +32,31 @@ _InChunks: TypeAlias = InChunks[PlainNode]
 
 
 class PlainView:
-    """What the folders of one view share: the `chunks` view they are made of, and what writes."""
+    """What the folders of one view share: the `chunks` view they are made of, and what writes.
 
-    __slots__ = ("chunks", "writing")
+    `v2_as_v3`: whether nodes of Zarr v2 are shown as those of Zarr v3 where they can be.
+    """
 
-    def __init__(self, chunks: ChunksView) -> None:
+    __slots__ = ("_hierarchies", "chunks", "writing")
+
+    def __init__(self, chunks: ChunksView, *, v2_as_v3: bool = True) -> None:
         self.chunks = chunks
         self.writing = PlainWriting(chunks)
+        self._hierarchies = Hierarchies(chunks.store) if v2_as_v3 else None
 
     @property
     def root(self) -> "PlainFolder":
         """The root of the tree."""
         return PlainFolder(Placed(self.chunks, self._shown), "", self.writing)
 
-    def _shown(self, folder: ChunksFolder, loaded: Loaded) -> PlainNode:
-        return PlainNode(self.chunks, folder, loaded, self.writing.changes(folder.path))
+    def _shown(self, folder: ChunksFolder, loaded: Loaded, above: PlainNode | None) -> PlainNode:
+        changes = self.writing.changes(folder.path)
+        if not loaded.is_v2:
+            return PlainNode(self.chunks, folder, loaded, changes)
+        if self._hierarchies is None:
+            return PlainNode(self.chunks, folder, loaded, changes, AS_STORED)
+        hierarchy = self._hierarchies.of(folder, loaded, above.hierarchy if above else None)
+        return PlainNode(self.chunks, folder, loaded, changes, hierarchy)
 
 
 class PlainFolder(PlacedFolder[PlainNode]):
@@ -81,7 +92,12 @@ class PlainFolder(PlacedFolder[PlainNode]):
             self._refuse_metadata(name)
             if name == TOP and place.chunks is not None:
                 return place.chunks.top(wait=wait)
-        return place.lookup(name, wait=wait)
+        try:
+            return place.lookup(name, wait=wait)
+        except NotFound:
+            if name == TOP and place.is_node and place.node is not None:
+                _check_shown(place.node)
+            raise
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`."""
@@ -90,8 +106,10 @@ class PlainFolder(PlacedFolder[PlainNode]):
             return self._open_in_chunks(place.chunks, place.prefix, name, wait)
         node = place.node
         if node is not None and node.refused is not None:
-            is_its_document = name in METADATA_NAMES and node.folder is place.folder
-            if is_its_document or not node.loaded.is_group:
+            if name in METADATA_NAMES and node.folder is place.folder:
+                place.lookup(name, wait=wait)  # which raises if there is none
+                raise NotFound(node.refused)  # so that readers of the group go on without it
+            if not node.loaded.is_group:
                 raise NotSupported(node.refused)
         if _is_v3(place) and node is not None:
             if name == DOCUMENT:
@@ -275,6 +293,16 @@ class PlainFolder(PlacedFolder[PlainNode]):
 def _is_v3(place: _Stored) -> bool:
     """Whether the folder is a node itself, and that is shown as one of Zarr v3."""
     return place.is_node and place.node is not None and place.node.node is not None
+
+
+def _check_shown(node: PlainNode) -> None:
+    """Raises `NotSupported` for an array that stays Zarr v2.
+
+    Who asks for its chunks below `c` has read a document that is no longer shown, and would take all
+    of them for absent ones.
+    """
+    if node.kept is not None and not node.loaded.is_group:
+        raise NotSupported(node.kept)
 
 
 def _facts(place: _Stored | _InChunks, name: str | None, entry: Entry | None) -> Facts:

@@ -57,13 +57,13 @@ class DocumentFile:
         return self.folder.open(DOCUMENT) if self.node.node is None else self.node.document()
 
     def create(self, *, exclusive: bool) -> Writer:
-        self._check_v3()
+        self._check()
         if exclusive and self.exists():
             raise Exists(f"{self.title} is there")
         return self._private(None, new=exclusive)
 
     def write(self, *, truncate: bool) -> Writer:
-        self._check_v3()
+        self._check()
         if not self.exists():
             raise NotFound(f"no {self.title}")
         if truncate:
@@ -112,7 +112,7 @@ class DocumentFile:
         mtime_ns: int | None = None,
         sync: bool = False,
     ) -> None:
-        self._check_v3()
+        self._check()
         text = self._to_store(written)
         spool = self.writing.commits.spool()
         try:
@@ -125,12 +125,18 @@ class DocumentFile:
             spool.close()
         self.writing.forget(self.folder.path)
 
-    def _check_v3(self) -> None:
+    def _check(self) -> None:
+        """Raises `NotSupported` where nothing may be written.
+
+        Libraries take a refused node for one that is not there, and would write theirs over it.
+        """
         if self.hidden:
             raise NotSupported(
                 f"{self.title} stands for {self.hidden[0]}, and cannot be written: "
                 "the node is stored as one of Zarr v2"
             )
+        if self.node is not None and self.node.refused is not None and self.exists():
+            raise NotSupported(f"{self.node.refused}; it can be deleted, and then written anew")
 
     def _remove_hidden(self) -> None:
         """Delete a node of Zarr v2: the document that makes it one first."""

@@ -6,7 +6,6 @@ Owns that decision and the document shown in place of the stored one. Used by `v
 import errno
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from zarrfuse.errors import MetadataError
@@ -17,43 +16,26 @@ from zarrfuse.spec.plain_v2 import as_v3
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.base import join
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
+from zarrfuse.views.hierarchies import Hierarchy
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain_chunks import PlainChunks
 
 DOCUMENT = "zarr.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What a stored node is in core Zarr v3: `node`, or why it is none.
-
-    `refused`: why nothing of it may be read. `kept`: why it stays a node of Zarr v2.
-    """
-
-    node: Node | None = None
-    refused: str | None = None
-    kept: str | None = None
-
-
-def judge(loaded: Loaded) -> Judgement:
-    """What a node that was looked at is in core Zarr v3; sentences start with its document."""
+def refusal(loaded: Loaded) -> str | None:
+    """Why nothing of a node may be read: a sentence that begins with its document, or None."""
     if loaded.node is None:
-        return Judgement(refused=loaded.error)
-    if loaded.node.zarr_format == 2:
-        try:
-            return Judgement(as_v3(loaded.node))
-        except MetadataError as error:
-            return Judgement(kept=join(loaded.path, str(error)))
-    clause = problem(loaded.node)
-    if clause is not None:
-        return Judgement(refused=f"{join(loaded.path, loaded.document)}: {clause}")
-    return Judgement(loaded.node)
+        return loaded.error
+    clause = None if loaded.is_v2 else problem(loaded.node)
+    return None if clause is None else f"{join(loaded.path, loaded.document)}: {clause}"
 
 
 class PlainNode:
     """A node as the view shows it, as long as its document is the same.
 
-    `changes` counts what this process itself has stored and deleted of its chunks.
+    `changes` counts what this process itself has stored and deleted of its chunks. `hierarchy` is what
+    a node of Zarr v2 belongs to; where one node stays Zarr v2, all of its hierarchy does.
     """
 
     def __init__(
@@ -62,20 +44,50 @@ class PlainNode:
         folder: ChunksFolder,
         loaded: Loaded,
         changes: Callable[[], int] = int,
+        hierarchy: Hierarchy | None = None,
     ) -> None:
         self.folder = folder
         self.loaded = loaded
-        judgement = judge(loaded)
-        self.refused = judgement.refused
-        self.kept = judgement.kept
-        self.node = judgement.node
+        self.hierarchy = hierarchy
+        self.refused = refusal(loaded)
         if self.refused is not None and loaded.error is None:  # else that has been said
             view.report(f"refused in plain: {self.refused}")
-        self.chunks: PlainChunks | None = None
-        if isinstance(judgement.node, ArrayNode):
-            self.chunks = PlainChunks(view, folder, judgement.node, changes)
+        self._kept: str | None = None
+        self._node = self._as_v3() if self.refused is None else None
+        self._chunks: PlainChunks | None = None
+        if isinstance(self._node, ArrayNode):
+            self._chunks = PlainChunks(view, folder, self._node, changes)
         self._lock = threading.Lock()
         self._document: Literal | None = None
+
+    def _as_v3(self) -> Node | None:
+        assert self.loaded.node is not None
+        if not self.loaded.is_v2:
+            return self.loaded.node
+        try:
+            return as_v3(self.loaded.node)
+        except MetadataError as error:
+            self._kept = join(self.loaded.path, str(error))
+        if self.hierarchy is not None:  # of which something else was known when it was looked at
+            self.hierarchy.keep(self._kept)
+        return None
+
+    @property
+    def kept(self) -> str | None:
+        """Why it stays a node of Zarr v2."""
+        if self._kept is None and self.hierarchy is not None:
+            return self.hierarchy.kept
+        return self._kept
+
+    @property
+    def node(self) -> Node | None:
+        """The node of Zarr v3 that it is shown as; None if it is refused or stays one of Zarr v2."""
+        return self._node if self.kept is None else None
+
+    @property
+    def chunks(self) -> PlainChunks | None:
+        """Those of an array that is shown as one of Zarr v3."""
+        return self._chunks if self.kept is None else None
 
     def document(self, *, wait: bool = True) -> Literal:
         """The `zarr.json` that is shown; only where there is a `node`.
@@ -99,23 +111,23 @@ class PlainNode:
         return Entry(DOCUMENT, Kind.FILE, written.size, written.mtime_ns, access=access)
 
     def _text(self) -> bytes:
-        assert self.node is not None
+        assert self._node is not None
         if self.loaded.document != DOCUMENT:
-            return document(self.node)
+            return document(self._node)
         reader = self.folder.open(DOCUMENT)
         try:
             # Rewritten since the node was read, it goes with another node, which is soon noticed.
             # Until then this one is shown, without what only the document of its own would have.
             if (reader.size, reader.mtime_ns) != self.loaded.stamp:
-                return document(self.node)
+                return document(self._node)
             stored = bytearray(reader.size)
             if stored:
                 reader.readinto(memoryview(stored), 0)
         finally:
             reader.close()
-        return document(self.node, bytes(stored))
+        return document(self._node, bytes(stored))
 
     def facts(self) -> dict[str, Any]:
         """What the document that is shown tells; only where there is a `node`."""
-        assert self.node is not None
-        return parse_v3(document(self.node)).facts()
+        assert self._node is not None
+        return parse_v3(document(self._node)).facts()
