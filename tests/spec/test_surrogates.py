@@ -140,7 +140,7 @@ def test_plain_document_has_it_as_json_writes_it() -> None:
 def test_plain_document_of_zarr_v2_has_it() -> None:
     attributes = json.dumps({**ATTRIBUTES, "_ARRAY_DIMENSIONS": ["y\ud800", "x"]}).encode()
     shown = document(as_v3(parse_v2_array(v2_array(), attributes)))
-    assert json.loads(shown)["attributes"] == ATTRIBUTES
+    assert json.loads(shown)["attributes"] == {**ATTRIBUTES, "_FillValue": 0}
     assert json.loads(shown)["dimension_names"] == ["y\ud800", "x"]
 
 
