@@ -88,9 +88,11 @@ class StoredReader:
         _check_range(buffer, offset, self.size)
         file.readinto(buffer, self._place + offset, wait=wait)
         if buffer and not self._members.flags[self._number] & INTACT:
-            self._check(file, buffer, offset)
+            self._check(file, buffer, offset, wait=wait)
 
-    def _check(self, file: ZipFileDescriptor, buffer: memoryview, offset: int) -> None:
+    def _check(
+        self, file: ZipFileDescriptor, buffer: memoryview, offset: int, *, wait: bool
+    ) -> None:
         """Go on with the CRC if these bytes go on from where it is, and compare it at the end.
 
         Threads that do this at once need no lock: what one of them stores is right whenever that is.
@@ -103,7 +105,7 @@ class StoredReader:
             if end < self.size:
                 members.note_checked(number, end, crc)
             else:
-                file.check_unchanged()  # rewritten in place: that is Stale, no damage
+                file.check_unchanged(wait=wait)  # rewritten in place: that is Stale, no damage
                 members.checked.pop(number, None)
                 members.flags[number] |= INTACT if crc == members.crc[number] else DAMAGED
         if end == self.size and members.flags[number] & DAMAGED:
