@@ -46,6 +46,7 @@ from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.stores.kept_folders import KeptFolders
 from zarrfuse.stores.local import LocalStore
 from zarrfuse.stores.local_file import LocalFile
+from zarrfuse.stores.own_folder import new_file
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
 _LIST = os.O_RDONLY | os.O_DIRECTORY
@@ -85,7 +86,7 @@ class WritableLocalStore(LocalStore, WritableStore):
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
         super().__init__(root, follow_symlinks=follow_symlinks)
         self._folders = KeptFolders(self._open)
-        if os.fstatvfs(self._root_fd).f_flag & os.ST_RDONLY:
+        if os.fstatvfs(self.root.fd).f_flag & os.ST_RDONLY:
             self.close()
             raise SourceError(f"{root} lies on a file system that is mounted read-only")
 
@@ -111,6 +112,8 @@ class WritableLocalStore(LocalStore, WritableStore):
         for _ in range(_RACES_TOLERATED):  # made and deleted by others in between
             with self._at(key) as (folder, name), _ours(key):
                 try:
+                    if _is_own(key):
+                        return LocalFile(new_file(folder, name, flags), key)
                     return LocalFile(os.open(name, flags | _NEW, 0o666, dir_fd=folder), key)
                 except FileExistsError:
                     if exclusive:
@@ -134,25 +137,28 @@ class WritableLocalStore(LocalStore, WritableStore):
         if not key:
             raise IsAFolder("the root is a folder")
         with self._at(key) as (folder, name), _ours(key):
-            if key.startswith(f"{OWN_NAME}/") and key.count("/") > 1:
+            if _is_own(key) and key.count("/") > 1:
                 try:
-                    fd = _create(folder, name)
+                    fd = new_file(folder, name, os.O_WRONLY)
                     _write_new(fd, folder, name, source, start, stop, sync=sync, mtime_ns=mtime_ns)
                     return
                 except FileExistsError:
                     if new:
                         raise
             # Renaming onto a folder would tell, but only when all is copied.
-            mode = _mode_of(folder, name)
-            if mode is not None and new:
+            old = _mode_of(folder, name)
+            if old is not None and new:
                 raise Exists(f"{key} is there")
-            if mode is not None and S_ISDIR(mode):
+            if old is not None and S_ISDIR(old):
                 raise IsAFolder(f"{key} is a folder")
             with self._temporary(folder) as (at, temporary, fd):
-                _write_new(
-                    fd, at, temporary, source, start, stop, sync=sync, mode=mode, mtime_ns=mtime_ns
-                )
+                if not _is_own(key):
+                    _store_as(fd, folder, name)
+                inode = _inode(os.fstat(fd))
+                _write_new(fd, at, temporary, source, start, stop, sync=sync, mtime_ns=mtime_ns)
                 try:
+                    if _inode(os.stat(temporary, dir_fd=at, follow_symlinks=False)) != inode:
+                        raise Denied(f"{key}: others have replaced {temporary} meanwhile")
                     if new:
                         _rename_new(at, temporary, folder, name)
                     else:
@@ -175,9 +181,9 @@ class WritableLocalStore(LocalStore, WritableStore):
             self._at(new_key) as (new_folder, new_name),
             _ours(f"{key} to {new_key}"),
         ):
-            is_own = key.startswith(f"{OWN_NAME}/")
-            if is_own and replace:
-                _hand_mode_on(folder, name, new_folder, new_name)
+            is_own = _is_own(key)
+            if is_own and not _is_own(new_key):
+                self._give(folder, name, key, new_folder, new_name)
             try:
                 if replace:
                     os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
@@ -206,7 +212,7 @@ class WritableLocalStore(LocalStore, WritableStore):
         if not key:
             raise Exists("the root is there")
         with self._at(key) as (folder, name), _ours(key):
-            os.mkdir(name, 0o777, dir_fd=folder)
+            os.mkdir(name, 0o700 if _is_own(key) else 0o777, dir_fd=folder)
 
     def remove_folder(self, key: str) -> None:
         """See `base.WritableStore`."""
@@ -260,26 +266,35 @@ class WritableLocalStore(LocalStore, WritableStore):
         """A new file that can be renamed into a folder: the folder it is in, its name, a descriptor."""
         name = f"put-{secrets.token_hex(8)}"
         for _ in range(_RACES_TOLERATED):  # who is done deletes the folder of our own
-            with suppress(Exists):
-                self.make_folder(OWN_NAME)
-            try:
-                own = self._open(OWN_NAME, _FOLDER)
-            except NotFound:
-                continue
+            own = self.own.make()
             try:
                 if os.fstat(own).st_dev != os.fstat(folder).st_dev:
                     name += ".partial"
-                    yield folder, name, _create(folder, name)
+                    yield folder, name, os.open(name, os.O_WRONLY | _NEW, 0o600, dir_fd=folder)
                     return
                 try:
-                    fd = _create(own, name)
+                    fd = new_file(own, name, os.O_WRONLY)
                 except FileNotFoundError:
                     continue
                 yield own, name, fd
                 return
             finally:
                 os.close(own)
-        raise Denied(f"the folder {OWN_NAME} in {self.root} is deleted again and again")
+        raise Denied(f"{self.own.path} is deleted again and again")
+
+    def _give(self, folder: int, name: str, key: str, new_folder: int, new_name: str) -> None:
+        """Make a file of the workspace what it is to be under its new name. Raises `OSError`, `Denied`.
+
+        One that has other names is a program's, and stays as it is.
+        """
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _ANY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            if os.fstat(fd).st_nlink == 1:
+                self.own.judge(fd, key)
+                with suppress(PermissionError):  # of another member of the group: it is up to him
+                    _store_as(fd, new_folder, new_name)
+        finally:
+            os.close(fd)
 
     def _file(self, fd: int, key: str) -> LocalFile:
         mode = os.fstat(fd).st_mode
@@ -305,8 +320,8 @@ class WritableLocalStore(LocalStore, WritableStore):
         return super()._of_ours(error, key, flags)
 
 
-def _create(folder: int, name: str) -> int:
-    return os.open(name, os.O_WRONLY | _NEW, 0o666, dir_fd=folder)
+def _is_own(key: str) -> bool:
+    return key == OWN_NAME or key.startswith(f"{OWN_NAME}/")
 
 
 def _write_new(
@@ -318,14 +333,11 @@ def _write_new(
     stop: int,
     *,
     sync: bool,
-    mode: int | None = None,
     mtime_ns: int | None = None,
 ) -> None:
     """Write bytes [start, stop) of `source` to a new file and close it; delete it if that fails."""
     try:
         try:
-            if mode is not None and S_ISREG(mode):
-                os.fchmod(fd, S_IMODE(mode))
             _copy(source, start, stop, fd, name)
             if mtime_ns is not None:
                 os.utime(fd, ns=(mtime_ns, mtime_ns))
@@ -405,14 +417,26 @@ def _mode_of(folder: int, name: str) -> int | None:
         return None
 
 
-def _hand_mode_on(folder: int, name: str, new_folder: int, new_name: str) -> None:
-    """Give a file of our own the mode of the one that it is about to replace."""
-    old = _mode_of(new_folder, new_name)
-    mode = None if old is None else _mode_of(folder, name)
-    if old is None or mode is None or not (S_ISREG(old) and S_ISREG(mode)):
-        return
-    if S_IMODE(old) != S_IMODE(mode):
-        os.chmod(name, S_IMODE(old), dir_fd=folder)
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _store_as(fd: int, folder: int, name: str) -> None:
+    """Give a new file what it is to have under a name: the mode of the file that it replaces there,
+    else what the umask leaves."""
+    old = _mode_of(folder, name)
+    mode = 0o666 & ~_umask() if old is None or not S_ISREG(old) else S_IMODE(old)
+    if S_IMODE(os.fstat(fd).st_mode) != mode:
+        os.fchmod(fd, mode)
+
+
+def _umask() -> int:
+    """The umask of this process; os.umask(2) would change it, for other threads too."""
+    with open("/proc/self/status", "rb") as status:
+        for line in status:
+            if line.startswith(b"Umask:"):
+                return int(line[6:], 8)
+    return 0o022
 
 
 @contextmanager
