@@ -31,6 +31,7 @@ from zarrfuse.opening import DECODING, default_cache_bytes, open_view, root_name
 from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
 from zarrfuse.stores.opening import is_url, open_store
 from zarrfuse.views.base import Folder
+from zarrfuse.views.chunk_journals import judge_of
 from zarrfuse.writing.commits import Commits
 from zarrfuse.writing.forward import rolled_forward
 
@@ -132,11 +133,16 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
         cache = ByteCache(default_cache_bytes() if asked is None else asked)
     commits = None
     if config.read_write:
-        commits = Commits(cast(WritableStore, store), config.spool_dir)
+        commits = Commits(
+            cast(WritableStore, store),
+            config.spool_dir,
+            judge=judge_of(store),
+            timeout_s=config.tuning.store_timeout_s,
+        )
         commits.recover()
     root = open_view(
         config.view,
-        rolled_forward(store),
+        rolled_forward(store, judge_of(store)),
         ttl_s,
         commits=commits,
         root_name=root_name(config.source),

@@ -18,6 +18,7 @@ from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.stores.opening import ZIP_ENDINGS, is_url, open_store
 from zarrfuse.views.base import Facts, join
+from zarrfuse.views.chunk_journals import judge_of
 from zarrfuse.views.control import CONTROL_NAME, NODES_NAME
 from zarrfuse.views.nodes import DOCUMENTS
 from zarrfuse.views.walk import Walkable, walk
@@ -104,7 +105,8 @@ def show(path: str, *, as_json: bool) -> None:
         raise SourceError(
             f"{path} is a file outside a mount: mount its folder, and ask of it there"
         )
-    store = rolled_forward(open_store(path if is_url(path) else os.path.realpath(path)))
+    stored = open_store(path if is_url(path) else os.path.realpath(path))
+    store = rolled_forward(stored, judge_of(stored))
     try:
         _show_tree(path, open_view("chunks", store, PERMANENT_TTL_S), as_json)
     finally:

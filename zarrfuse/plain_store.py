@@ -21,6 +21,7 @@ from zarrfuse.keys_store import KeysOfAView, keys_of, os_errors
 from zarrfuse.stores.base import Store, WritableStore
 from zarrfuse.stores.opening import ZIP_ENDINGS, is_url
 from zarrfuse.stores.opening import open_store as open_stored
+from zarrfuse.views.chunk_journals import judge_of
 from zarrfuse.views.chunks import ChunksView
 from zarrfuse.views.ordinary import StoredWhole
 from zarrfuse.writing.commits import Commits
@@ -110,9 +111,10 @@ class PlainStore(KeysOfAView):
 def _opened(path: str, *, writable: bool) -> Keys:
     stored = open_stored(path, writable=writable)
     try:
-        commits = StoredWhole(cast(WritableStore, stored)) if writable else None
+        judge = judge_of(stored)
+        commits = StoredWhole(cast(WritableStore, stored), judge=judge) if writable else None
         ttl_s = PERMANENT_TTL_S if stored.permanent else FOLDER_TTL_S
-        keys = keys_of(ChunksView(rolled_forward(stored), ttl_s, commits, is_fill))
+        keys = keys_of(ChunksView(rolled_forward(stored, judge), ttl_s, commits, is_fill))
     except BaseException:
         stored.close()
         raise

@@ -340,15 +340,14 @@ def test_root_that_is_moved_is_still_read(store, root, tmp_path):
 
 def test_symlink_that_goes_while_it_is_listed_is_left_out(store, root, monkeypatch):
     (root / "data/dangling").symlink_to("nowhere")
-    real = os.stat
+    real = store._open
 
-    def stat_and_lose(path, **options):
-        try:
-            return real(path, **options)
-        finally:
-            (root / "data/dangling").unlink(missing_ok=True)
+    def lose_and_open(key, flags, **options):
+        if key == "data/dangling":
+            (root / key).unlink(missing_ok=True)
+        return real(key, flags, **options)
 
-    monkeypatch.setattr(os, "stat", stat_and_lose)
+    monkeypatch.setattr(store, "_open", lose_and_open)
     assert set(store.list("data")) == {"v1"}
 
 

@@ -59,7 +59,7 @@ def umask():
 
 
 def put(store, key, data, **options):
-    with open(store.root + ".source", "w+b") as file:
+    with open(store.root.path + ".source", "w+b") as file:
         file.write(data)
         file.flush()
         store.put(key, file.fileno(), 0, len(data), **options)
@@ -567,19 +567,19 @@ def test_own_folder_that_another_process_deletes_meanwhile_is_made_again(
             deleted.append(OWN_NAME)
             os.rmdir(root / OWN_NAME)
 
-    def opened(key: str, flags: int, **options: bool) -> int:
-        if key == OWN_NAME and deleted_before == "open":
+    def opened(path: bytes, flags: int) -> int:
+        if deleted_before == "open":
             delete()
-        return WritableLocalStore._open(store, key, flags, **options)
+        return open_(path, flags)
 
-    def created(folder: int, name: str) -> int:
+    def created(folder: int, name: str, flags: int) -> int:
         if deleted_before == "create":
             delete()
-        return create(folder, name)
+        return create(folder, name, flags)
 
-    create = local_writing._create
-    monkeypatch.setattr(store, "_open", opened)
-    monkeypatch.setattr(local_writing, "_create", created)
+    open_, create = store.own.open, local_writing.new_file
+    monkeypatch.setattr(store.own, "open", opened)
+    monkeypatch.setattr(local_writing, "new_file", created)
     put(store, "key", b"bytes")
     assert len(deleted) == 3
     assert read(store, "key") == b"bytes"

@@ -283,7 +283,7 @@ def test_open_files_are_given_back_when_a_chunk_cannot_be_opened(view: Viewer) -
 
 
 def store_of(root: Any) -> str:
-    folder: str = root._view.store.root
+    folder: str = root._view.store.root.path
     return folder
 
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from zarrfuse.errors import Exists, NotFound
 from zarrfuse.stores.base import OWN_NAME, Entry, File, Kind, Reader, Store, WritableStore, read
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.writing.commits import Commits, Target
+from zarrfuse.writing.snapshot import snapshot
 
 CHANGES = ("put", "remove", "rename", "link", "make_folder", "sync_folder", "set_mtime")
 
@@ -32,12 +33,16 @@ class StepStore(ForwardingStore):
         self.in_place = inner.in_place
         self.step = step
         self.after = after
-        if hasattr(inner, "root"):
-            self.root = inner.root
+        if hasattr(inner, "own"):
+            self.own = inner.own
 
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """See `base.Store`. The reader of the store itself: it may have a descriptor."""
         return self.inner.open(key, wait=wait)
+
+    def is_still(self, key: str, reader: Reader) -> bool:
+        """See `base.Store`."""
+        return self.inner.is_still(key, reader)
 
     def edit(self, key: str, **how: bool) -> File:
         """See `base.WritableStore`."""
@@ -204,6 +209,30 @@ def files_of(store: Store, folder: str = "") -> dict[str, bytes]:
         else:
             found[key] = read(store, key)
     return found
+
+
+def readers(store: Store, chunk_key: str, keys: Sequence[str]) -> list[Reader | None]:
+    """What a view opens of a chunk."""
+
+    def look(_: bool) -> list[Reader | None]:
+        found: list[Reader | None] = []
+        for key in keys:
+            try:
+                found.append(store.open(key))
+            except NotFound:
+                found.append(None)
+        return found
+
+    def are_still(found: Sequence[Reader | None]) -> bool:
+        pairs = zip(keys[:-1], found, strict=False)
+        return all(store.is_still(key, each) for key, each in pairs if each is not None)
+
+    def close(found: Sequence[Reader | None]) -> None:
+        for each in found:
+            if each is not None:
+                each.close()
+
+    return snapshot(store, chunk_key, look, are_still, close, wait=True)
 
 
 def recovered(root: Path) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ import pytest
 from fakes import MemoryReader
 from writing.stores import KeysStore, StepStore, files_of, recovered, store_bytes, write
 
-from zarrfuse.errors import Corrupt, Denied, NotSupported
+from zarrfuse.errors import Corrupt, Denied, NotSupported, TimedOut
 from zarrfuse.stores.base import OWN_NAME, Reader
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.writing import commits as commits_module
@@ -73,7 +73,7 @@ def test_the_folder_is_deleted_without_keeping_off_who_holds_a_lock(tmp_path: Pa
             made.append(self.temporary())
 
     made: list[str] = []
-    workspace = Workspace(str(tmp_path))
+    workspace = Workspace(WritableLocalStore(str(tmp_path)).own)
     workspace.close()
     assert len(made) == 1
 
@@ -84,9 +84,9 @@ def test_bytes_are_written_before_the_lock_is_taken(tmp_path: Path) -> None:
     def step(call: str, key: str) -> None:
         if call in ("put", "edit"):
             try:
-                with commits.locks.exclusive("c", wait=False):
+                with commits.locks.exclusive("c", timeout_s=0):
                     taken.append(False)
-            except BlockingIOError:
+            except TimedOut:
                 taken.append(True)
 
     commits = Commits(StepStore(WritableLocalStore(str(tmp_path)), step))

@@ -91,7 +91,7 @@ def test_a_journal_that_is_gone_is_not_believed(left: Path) -> None:
     assert files_of(store) == stored
 
 
-def test_a_journal_that_has_just_been_left_is_seen_under_the_lock_of_its_chunk(
+def test_a_journal_that_has_just_been_left_is_seen_when_it_is_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forward, "LOOK_EVERY_S", 1e9)  # never again by itself
@@ -128,20 +128,6 @@ def test_a_store_has_one_picture_of_it(tmp_path: Path) -> None:
     store = rolled_forward(stored)
     assert rolled_forward(store) is rolled_forward(stored) is store
     assert rolled_forward(other) is not store
-
-
-def test_what_is_found_under_a_lock_is_shown_whoever_was_asked_for_it(tmp_path: Path) -> None:
-    write(tmp_path, {"a/0": b"old", "a/1": b"old"})
-    stored = WritableLocalStore(str(tmp_path))
-    commits = Commits(stored)
-    store = rolled_forward(stored)
-    commits.spool().close()
-    assert read(store, "a/0") == b"old"
-    leave(tmp_path, "a", {"a/0": b"new", "a/1": b"new"})
-    with commits.locks.locked("a"):
-        assert files_of(store) == {"a/0": b"new", "a/1": b"new"}
-    commits.recover()
-    commits.close()
 
 
 def test_a_store_that_is_no_folder_has_journals_too() -> None:

@@ -1,5 +1,6 @@
-"""Locks of chunks, between threads and between processes, and for who only reads."""
+"""Locks of chunks, between threads and between processes, for who writes."""
 
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -10,13 +11,13 @@ import pytest
 from fakes import MemoryStore
 from writing.stores import store_bytes
 
-from zarrfuse.errors import Stale
+from zarrfuse.errors import TimedOut
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local import LocalStore
 from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.writing import locks as locks_module
 from zarrfuse.writing import ofd
 from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.locks import Locks
+from zarrfuse.writing.locks import is_locked
 
 
 @pytest.fixture
@@ -29,16 +30,14 @@ def commits(tmp_path: Path) -> Iterator[Commits]:
 
 
 @contextmanager
-def held_by_child(root: Path, *, exclusive: bool) -> Iterator[None]:
+def held_by_child(root: Path) -> Iterator[None]:
     """Another process holds the lock of the chunk `c`."""
     ready, done = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             commits = Commits(WritableLocalStore(str(root)))
-            lock = commits.locks.exclusive if exclusive else commits.locks.locked
-            commits.spool().close()
-            with lock("c"):
+            with commits.locks.exclusive("c"):
                 os.write(ready[1], b"1")
                 os.close(done[1])
                 os.read(done[0], 1)
@@ -58,24 +57,55 @@ def held_by_child(root: Path, *, exclusive: bool) -> Iterator[None]:
 def test_a_chunk_that_another_process_writes_is_waited_for(
     commits: Commits, tmp_path: Path
 ) -> None:
-    for locks in (commits.locks, Locks(LocalStore(str(tmp_path)))):
-        with held_by_child(tmp_path, exclusive=True):
-            with pytest.raises(BlockingIOError), locks.locked("c", wait=False):
-                pass
-            with locks.locked("another"):
-                pass
-        with locks.locked("c"):
+    own = WritableLocalStore(str(tmp_path)).own
+    with held_by_child(tmp_path):
+        with pytest.raises(TimedOut), commits.locks.exclusive("c", timeout_s=0):
             pass
-
-
-def test_readers_share_a_chunk_and_keep_out_who_writes(commits: Commits, tmp_path: Path) -> None:
-    with held_by_child(tmp_path, exclusive=False):
-        with commits.locks.locked("c"), Locks(LocalStore(str(tmp_path))).locked("c"):
+        with commits.locks.exclusive("another", timeout_s=0):
             pass
-        with pytest.raises(BlockingIOError), commits.locks.exclusive("c", wait=False):
-            pass
-    with commits.locks.exclusive("c", wait=False):
+        assert is_locked(own, "c")
+        assert not is_locked(own, "another")
+    with commits.locks.exclusive("c", timeout_s=0):
         pass
+    assert not is_locked(own, "c")
+
+
+@pytest.mark.parametrize("by", ["process", "thread"])
+def test_who_waits_long_says_so_once_and_for_what_and_gives_up(
+    tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(locks_module, "SAID_AFTER_S", 0.02)
+    commits = Commits(WritableLocalStore(str(tmp_path)), timeout_s=0.2)
+    held = held_by_child(tmp_path) if by == "process" else held_by_thread(commits)
+    with held, caplog.at_level(logging.WARNING):
+        with pytest.raises(TimedOut, match=f"the lock of c, by {tmp_path}/.zarrfuse/lock"):
+            store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
+        assert [each.getMessage() for each in caplog.records] == [
+            f"waiting for others, who have the lock of c, by {tmp_path}/.zarrfuse/lock"
+        ]
+    store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
+    commits.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+@contextmanager
+def held_by_thread(commits: Commits) -> Iterator[None]:
+    """Another thread holds the lock of the chunk `c`."""
+    ready, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with commits.locks.exclusive("c"):
+            ready.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    ready.wait()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_threads_keep_each_other_out(commits: Commits) -> None:
@@ -102,72 +132,37 @@ def test_threads_keep_each_other_out(commits: Commits) -> None:
 
 def test_two_users_in_one_process_keep_each_other_out(commits: Commits, tmp_path: Path) -> None:
     other = Commits(WritableLocalStore(str(tmp_path)))
-    with commits.locks.exclusive("c"):
-        with pytest.raises(BlockingIOError), other.locks.exclusive("c", wait=False):
-            pass
-        with pytest.raises(BlockingIOError), other.locks.locked("c", wait=False):
-            pass
+    with (
+        commits.locks.exclusive("c"),
+        pytest.raises(TimedOut),
+        other.locks.exclusive("c", timeout_s=0),
+    ):
+        pass
     other.close()
 
 
-def test_who_only_reads_makes_nothing(tmp_path: Path) -> None:
-    locks = Locks(LocalStore(str(tmp_path)))
-    with locks.locked("c"), locks.locked("d"):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_store_that_is_no_folder_has_locks_in_this_process_only() -> None:
-    locks = Locks(MemoryStore({}))
-    with locks.locked("c"), pytest.raises(BlockingIOError), locks.locked("c", wait=False):
+    locks = Commits(MemoryStore({})).locks  # type: ignore[arg-type]
+    with locks.exclusive("c"), pytest.raises(TimedOut), locks.exclusive("c", timeout_s=0):
         pass
-
-
-def test_who_reads_while_the_first_writer_comes_has_to_look_again(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
-    store.list("")
-    for wait, error in ((True, Stale), (False, BlockingIOError)):
-        locks = Locks(store)
-        commits = Commits(WritableLocalStore(str(tmp_path)))
-        with pytest.raises(error), locks.locked("c", wait=wait):
-            commits.spool().close()
-        with locks.locked("c"):
-            pass
-        commits.close()
 
 
 def test_a_lock_file_that_has_been_deleted_is_no_lock(tmp_path: Path) -> None:
     first = Commits(WritableLocalStore(str(tmp_path)))
-    reader = Locks(LocalStore(str(tmp_path)))
-    first.spool().close()
-    with reader.locked("c"):
+    with first.locks.exclusive("c"):
         pass
-    first.close()
+    (tmp_path / OWN_NAME / "lock").unlink()
     second = Commits(WritableLocalStore(str(tmp_path)))
+    second.spool().close()
     with (
         second.locks.exclusive("c"),
-        pytest.raises(BlockingIOError),
-        reader.locked("c", wait=False),
+        pytest.raises(TimedOut),
+        first.locks.exclusive("c", timeout_s=0),
     ):
         pass
+    first.close()
     second.close()
-
-
-def test_a_lock_file_that_may_not_be_opened_is_no_obstacle_for_who_reads(
-    commits: Commits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    locks = Locks(LocalStore(str(tmp_path)))
-    real = os.open
-
-    def denied(path: str, *arguments: int, **options: int) -> int:
-        if str(path).endswith("/lock"):
-            raise PermissionError(13, "denied")
-        return real(path, *arguments, **options)
-
-    monkeypatch.setattr(os, "open", denied)
-    for wait in (True, False):
-        with locks.locked("c", wait=wait):
-            pass
+    assert not (tmp_path / OWN_NAME).exists()
 
 
 def test_a_file_system_without_locks_is_written_to_and_said_so_once(
@@ -180,8 +175,6 @@ def test_a_file_system_without_locks_is_written_to_and_said_so_once(
     monkeypatch.setattr("zarrfuse.writing.workspace._said_no_locks", False)
     commits = Commits(WritableLocalStore(str(tmp_path)))
     store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
-    with Locks(LocalStore(str(tmp_path))).locked("c"):
-        pass
     commits.close()
     assert len([each for each in caplog.records if "no locks" in each.message]) == 1
     assert (tmp_path / "c/0").read_bytes() == b"1"
@@ -193,9 +186,9 @@ def test_a_child_process_has_locks_of_its_own(commits: Commits) -> None:
         pid = os.fork()
         if pid == 0:
             try:
-                with commits.locks.exclusive("c", wait=False):
+                with commits.locks.exclusive("c", timeout_s=0):
                     os._exit(0)
-            except BlockingIOError:
+            except TimedOut:
                 os._exit(7)
             finally:
                 os._exit(1)

@@ -4,7 +4,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from writing.stores import Steps, StepStore, store_bytes
+from writing.stores import Steps, StepStore, readers, store_bytes
 from writing.test_killed import DIED, die, in_child
 
 from zarrfuse.stores.base import Reader
@@ -12,7 +12,6 @@ from zarrfuse.stores.local import LocalStore
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.writing.commits import Commits
 from zarrfuse.writing.forward import rolled_forward
-from zarrfuse.writing.locks import Locks
 
 COMMITS = 60
 PARTS = [f"c/{part}" for part in range(3)]
@@ -30,11 +29,8 @@ def look(root: Path, done: int) -> None:
     """Read the chunk until the pipe `done` is at its end."""
     os.set_blocking(done, False)
     store = rolled_forward(LocalStore(str(root)))
-    locks = Locks(store)
     while True:
-        with locks.locked("c"):
-            readers = [store.open(key) for key in PARTS]
-        assert len({contents(reader) for reader in readers}) == 1
+        assert len({contents(reader) for reader in readers(store, "c", PARTS)}) == 1
         try:
             if os.read(done, 1) == b"":
                 return
@@ -42,8 +38,9 @@ def look(root: Path, done: int) -> None:
             pass
 
 
-def contents(reader: Reader) -> bytes:
+def contents(reader: Reader | None) -> bytes:
     """All its bytes."""
+    assert reader is not None
     buffer = bytearray(reader.size)
     reader.readinto(memoryview(buffer), 0)
     reader.close()
@@ -91,7 +88,6 @@ def test_a_reader_sees_the_whole_of_what_a_killed_writer_committed(tmp_path: Pat
     """Each writer dies after its first part was moved; the reader looked just before."""
     store_bytes(Commits(WritableLocalStore(str(tmp_path))), "c", dict.fromkeys(PARTS, b"old"))
     store = rolled_forward(LocalStore(str(tmp_path)))
-    locks = Locks(store)
 
     def child(data: bytes) -> None:
         second_move = Steps(1, die)
@@ -108,9 +104,7 @@ def test_a_reader_sees_the_whole_of_what_a_killed_writer_committed(tmp_path: Pat
         recovery = Commits(WritableLocalStore(str(tmp_path)))
         recovery.spool().close()  # so that the folder stays, and its picture is not looked at anew
         recovery.recover()
-        with locks.locked("c"):
-            assert len({contents(store.open(key)) for key in PARTS}) == 1
+        assert len({contents(each) for each in readers(store, "c", PARTS)}) == 1
         assert in_child(partial(child, data)) == DIED
-        with locks.locked("c"):
-            assert [contents(store.open(key)) for key in PARTS] == [data] * 3
+        assert [contents(each) for each in readers(store, "c", PARTS)] == [data] * 3
         recovery.close()

@@ -1,5 +1,6 @@
 """The folder of our own: made when needed, deleted by its last user, cleaned after who died."""
 
+import json
 import os
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from fakes import MemoryStore
 from writing.stores import files_of, store_bytes, write
 from writing.test_killed import DIED, die, in_child
 
-from zarrfuse.errors import Denied, NotFound
+from zarrfuse.errors import Denied, NotFound, NotSupported
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.writing.commits import Commits, Target
@@ -23,8 +24,6 @@ def commits_of(root: Path) -> Commits:
 def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
     commits = commits_of(tmp_path)
     commits.recover()
-    with commits.locks.locked("c"):
-        pass
     assert list(tmp_path.iterdir()) == []
     commits.close()
     assert list(tmp_path.iterdir()) == []
@@ -109,19 +108,41 @@ def test_temporary_parts_that_a_journal_names_stay_with_it(tmp_path: Path) -> No
     assert (tmp_path / "c/0").read_bytes() == b"new"
 
 
-def test_a_journal_that_cannot_be_understood_stays_with_all_it_may_name(
+def test_a_journal_that_cannot_be_understood_is_deleted_with_all_it_may_name(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, {"c/0": b"old", f"{OWN_NAME}/w-1/0": b"new", key_of("c"): b"?"})
     commits = commits_of(tmp_path)
     commits.recover()
     assert "cannot be understood" in caplog.text
-    assert (tmp_path / OWN_NAME / "w-1/0").exists()
-    store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})  # replaces the chunk, and the journal
-    commits.recover()
+    assert "it is deleted" in caplog.text
+    commits.close()
+    assert files_of(commits.store) == {"c/0": b"old"}
+    assert not (tmp_path / OWN_NAME).exists()
+
+
+def test_a_journal_that_cannot_be_understood_is_replaced_with_its_chunk(tmp_path: Path) -> None:
+    write(tmp_path, {"c/0": b"old", key_of("c"): b"?"})
+    commits = commits_of(tmp_path)
+    store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
     commits.close()
     assert files_of(commits.store) == {"c/0": b"1", "c/1": b"2"}
     assert not (tmp_path / OWN_NAME).exists()
+
+
+def test_a_journal_of_another_version_stays_with_all_it_may_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = json.dumps({"zarrfuse_journal": 2, "key": "c"}).encode()
+    write(tmp_path, {"c/0": b"old", f"{OWN_NAME}/w-1/0": b"new", key_of("c"): text})
+    commits = commits_of(tmp_path)
+    commits.recover()
+    assert "is of another version of zarrfuse" in caplog.text
+    with pytest.raises(NotSupported):
+        store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
+    commits.close()
+    assert (tmp_path / key_of("c")).read_bytes() == text
+    assert (tmp_path / OWN_NAME / "w-1/0").read_bytes() == b"new"
 
 
 def test_what_else_lies_in_the_folder_stays(tmp_path: Path) -> None:
@@ -142,20 +163,11 @@ def test_what_is_no_folder_is_not_followed(kind: str, tmp_path: Path) -> None:
     else:
         (root / OWN_NAME).write_bytes(b"")
     commits = commits_of(root)
-    with pytest.raises(Denied):
-        commits.spool()
-    commits.recover()
+    for use in (commits.spool, commits.recover):
+        with pytest.raises(Denied):
+            use()
     commits.close()
     assert list(elsewhere.iterdir()) == []
-
-
-def test_it_may_be_used_by_all_who_may_write_the_store(tmp_path: Path) -> None:
-    tmp_path.chmod(0o2775)
-    commits = commits_of(tmp_path)
-    commits.spool().close()
-    assert (tmp_path / OWN_NAME).stat().st_mode & 0o777 == 0o775
-    assert (tmp_path / OWN_NAME / "lock").stat().st_mode & 0o777 == 0o664
-    commits.close()
 
 
 def test_processes_that_come_and_go_find_and_leave_it_in_order(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class WithoutMounts(LocalStore):
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
-        below = os.path.join(self.root, "")
+        below = os.path.join(self.root.path, "")
         self.left_out = {
             mount.mountpoint.removeprefix(below): mount
             for mount in mounts.mounts()

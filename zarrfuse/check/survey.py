@@ -13,6 +13,7 @@ from zarrfuse.check.findings import Finding
 from zarrfuse.check.unfinished import unfinished
 from zarrfuse.check.walk import FoundChunk, FoundNode, Walk
 from zarrfuse.stores.base import Store
+from zarrfuse.views.chunk_journals import judge_of
 from zarrfuse.writing.forward import rolled_forward
 
 
@@ -25,7 +26,7 @@ class Survey:
 
     def __init__(self, store: Store) -> None:
         self._stored = store
-        self._store = rolled_forward(store)
+        self._store = rolled_forward(store, judge_of(store))
         self.nodes = 0
         self.chunks = 0
         self.chunk_bytes = 0

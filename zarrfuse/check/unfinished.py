@@ -12,40 +12,48 @@ from typing import cast
 from zarrfuse.check.asking import asked
 from zarrfuse.check.findings import Fault, Finding
 from zarrfuse.check.rules import WRITING
-from zarrfuse.errors import Corrupt, NotFound, SourceError, ZarrfuseError, text_of
+from zarrfuse.errors import Corrupt, Denied, NotFound, SourceError, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, Store, WritableStore
 from zarrfuse.stores.opening import ZIP_ENDINGS, open_store
+from zarrfuse.views.chunk_journals import judge_of
 from zarrfuse.writing import journal as journals
 from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.locks import Locks
+from zarrfuse.writing.locks import is_locked
 from zarrfuse.writing.recovery import OLD_S
-from zarrfuse.writing.workspace import root_of
+from zarrfuse.writing.workspace import own_folder_of
 
 _PROBLEM = "a write was interrupted; zarrfuse check --repair finishes it"
+_PATIENCE_S = 5.0
+_ASK_EVERY_S = 0.02
 
 
 def unfinished(store: Store) -> Iterator[Finding]:
     """A finding for each chunk that a process has begun to store, or delete, and has left so."""
-    locks = Locks(store)
-    try:
-        for name, mtime_ns in _journals(store):
-            if root_of(store) is None and not store.permanent and _is_young(mtime_ns):
-                continue  # its process may be at work, and there is no lock to tell
-            key = f"{OWN_NAME}/{name}"
-            try:
-                chunk_key = journals.load(store, name).key
-                with locks.locked(chunk_key):  # once who is at work is done
-                    store.stat(key)
-            except NotFound:
-                continue
-            except Corrupt as error:
-                yield Fault("error", "", str(error), WRITING).at("", key)
-            except (ZarrfuseError, OSError) as error:
-                yield Fault("error", "", f"cannot be read: {text_of(error)}", WRITING).at("", key)
-            else:
-                yield Fault("error", "", _PROBLEM, WRITING).at("", chunk_key)
-    finally:
-        locks.close()
+    judge = judge_of(store)
+    for name, mtime_ns in _journals(store):
+        if own_folder_of(store) is None and not store.permanent and _is_young(mtime_ns):
+            continue  # its process may be at work, and there is no lock to tell
+        key = f"{OWN_NAME}/{name}"
+        try:
+            chunk_key = journals.load(store, name, judge).key
+            _wait_for_its_process(store, chunk_key)
+            store.stat(key)
+        except NotFound:
+            continue
+        except (Corrupt, Denied) as error:
+            yield Fault("error", "", str(error), WRITING).at("", key)
+        except (ZarrfuseError, OSError) as error:
+            yield Fault("error", "", f"cannot be read: {text_of(error)}", WRITING).at("", key)
+        else:
+            yield Fault("error", "", _PROBLEM, WRITING).at("", chunk_key)
+
+
+def _wait_for_its_process(store: Store, chunk_key: str) -> None:
+    """Wait as long as somebody is at work on a chunk, who will delete its journal."""
+    own = own_folder_of(store)
+    until = time.monotonic() + _PATIENCE_S
+    while own is not None and is_locked(own, chunk_key) and time.monotonic() < until:
+        time.sleep(_ASK_EVERY_S)
 
 
 def _is_young(mtime_ns: int) -> bool:
@@ -62,12 +70,13 @@ def _journals(store: Store) -> list[tuple[str, int]]:
 def finish(source: str) -> int:
     """Finish all writes that were interrupted, and delete what they have left; how many there were.
 
-    Raises `SourceError` if the source cannot be written.
+    Raises `SourceError` if the source cannot be written, and `Denied` if what is to be finished may have
+    been left there by somebody else.
     """
     store = _writable(source)
     try:
         before = {name for name, _ in _journals(store)}
-        commits = Commits(store)
+        commits = Commits(store, judge=judge_of(store))
         try:
             commits.recover()
         finally:

@@ -101,6 +101,10 @@ class Store(Protocol):
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """Open a key for reading. Raises `NotFound`, `Denied`."""
 
+    def is_still(self, key: str, reader: Reader) -> bool:
+        """Whether what was opened is still what is stored under the key; yes, if that cannot be told."""
+        return True
+
     def readlink(self, key: str) -> str:
         """Where a name of `Kind.LINK` points to: a relative path that stays in the store."""
 

@@ -1,6 +1,7 @@
 """Opens paths that cannot leave a folder, and says when that would have to wait.
 
-Owns the one system call that the standard library lacks: `openat2(2)`. Used by `local` only.
+Owns the one system call that the standard library lacks: `openat2(2)`. Used by `local`, `own_folder` and
+`root`.
 
 It gives two things at once. `RESOLVE_BENEATH` makes the kernel itself refuse a path that leads out
 of the folder, so that a symlink swapped in between a check and an open gains nothing.
@@ -18,6 +19,7 @@ import os
 _OPENAT2 = 437  # the same number on every architecture
 _RESOLVE_NO_XDEV = 0x01
 _RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 _RESOLVE_CACHED = 0x20
 _RACES_TOLERATED = 16  # openat2 answers EAGAIN when something was renamed meanwhile
@@ -92,6 +94,28 @@ def open_beneath(root_fd: int, path: bytes, flags: int, *, beneath: bool, wait: 
         if code not in (errno.EAGAIN, errno.EINTR):
             break
     raise OSError(code, os.strerror(code), os.fsdecode(path))
+
+
+def open_without_symlinks(path: bytes, flags: int) -> int:
+    """A descriptor for an absolute path of which no segment is a symlink. Raises `OSError`."""
+    if OPENAT2:
+        how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_NO_SYMLINKS)
+        fd: int = _syscall(_OPENAT2, -1, path, how, _HOW_SIZE)
+        if fd >= 0:
+            return fd
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), os.fsdecode(path))
+    at = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    names = [name for name in path.split(b"/") if name]
+    for number, name in enumerate(names):
+        is_last = number == len(names) - 1
+        how_opened = flags if is_last else os.O_PATH | os.O_DIRECTORY
+        try:
+            below = os.open(name, how_opened | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        finally:
+            os.close(at)
+        at = below
+    return at
 
 
 def _open_checked(root_fd: int, path: bytes, flags: int, *, beneath: bool, wait: bool) -> int:

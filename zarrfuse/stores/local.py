@@ -14,24 +14,29 @@ each path that would (`beneath`). What a name is, is decided once, here:
 import errno
 import os
 from collections.abc import Iterator
-from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
+from contextlib import suppress
+from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISLNK, S_ISREG
 
-from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceError, ZarrfuseError
+from zarrfuse.errors import Denied, NotAFolder, NotFound, ZarrfuseError
 from zarrfuse.stores.access import Access, all_of, way_through
-from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Store
+from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.stores.beneath import open_beneath
 from zarrfuse.stores.descriptor import is_remote, read_full
+from zarrfuse.stores.own_folder import OwnFolder
+from zarrfuse.stores.root import Root
 
 # O_NONBLOCK: opening a FIFO that took a file's place must not hang. It changes nothing for files.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _LIST = os.O_RDONLY | os.O_DIRECTORY
 _LOOK = os.O_PATH | os.O_NOFOLLOW
+_OWN = os.fsencode(OWN_NAME)
+_IN_OWN = _OWN + b"/"
 
 
 class LocalReader:
     """An open file; holds one descriptor."""
 
-    __slots__ = ("_fd", "_key", "access", "mtime_ns", "size")
+    __slots__ = ("_fd", "_key", "access", "file", "mtime_ns", "size")
 
     def __init__(self, fd: int, key: str, status: os.stat_result) -> None:
         self._fd = fd
@@ -39,6 +44,8 @@ class LocalReader:
         self.size = status.st_size
         self.mtime_ns = status.st_mtime_ns
         self.access = Access.of(status)
+        self.file = (status.st_dev, status.st_ino)
+        """Which file it is."""
 
     def fileno(self) -> int:
         """The descriptor, for who copies from it; it stays this reader's to close."""
@@ -66,18 +73,10 @@ class LocalStore(Store):
     """Whether entries tell the `identity` of files: where these are changed in place."""
 
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
-        self.root = os.path.realpath(root)
+        self.root = Root(root)
+        self.own = OwnFolder(self.root)
         self._beneath = not follow_symlinks
-        try:
-            os.close(os.open(self.root, _LIST | os.O_CLOEXEC))
-            self._root_fd = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        except NotADirectoryError:
-            raise SourceError(f"{root} is not a folder") from None
-        except FileNotFoundError:
-            raise SourceError(f"{root} does not exist") from None
-        except PermissionError:
-            raise SourceError(f"{root} may not be read by this user") from None
-        self._remote = is_remote(self._root_fd)
+        self._remote = is_remote(self.root.fd)
 
     def scan(self, folder: str) -> Iterator[Entry]:
         """See `base.Store`. One `scandir`, one `lstat` a name."""
@@ -148,28 +147,39 @@ class LocalStore(Store):
             raise NotFound(f"{key} is no file")
         return LocalReader(fd, key, status)
 
+    def is_still(self, key: str, reader: Reader) -> bool:
+        """See `base.Store`. One system call; nothing is told of what is there but this."""
+        if not isinstance(reader, LocalReader):
+            return True
+        try:
+            status = os.stat(key, dir_fd=self.root.fd)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == reader.file
+
     def readlink(self, key: str) -> str:
         """See `base.Store`. The text leads to the real folder by the shortest relative way."""
-        path = os.path.join(self.root, key)
-        real = os.path.realpath(path)
-        inside = self._inside(real)
-        if os.path.islink(path) and os.path.exists(real) and inside is not None:
-            return os.path.relpath(f"/{inside}", f"/{os.path.dirname(key)}")
+        with suppress(NotFound, Denied, OSError):
+            fd = self._open(key, os.O_PATH)
+            try:
+                inside = self._inside(_path_of(fd))
+            finally:
+                os.close(fd)
+            if inside is not None and self._is_symlink(key):
+                return os.path.relpath(f"/{inside}", f"/{os.path.dirname(key)}")
         text = self._text_inside(key)
         if text is None:
-            raise Denied(f"the symlink {key} leads out of {self.root}")
+            raise Denied(f"the symlink {key} leads out of {self.root.path}")
         return text
 
     def space(self) -> tuple[int, int]:
         """See `base.Store`."""
-        status = os.fstatvfs(self._root_fd)
+        status = os.fstatvfs(self.root.fd)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
 
     def close(self) -> None:
         """See `base.Store`. Open readers stay usable."""
-        fd, self._root_fd = self._root_fd, -1
-        if fd >= 0:
-            os.close(fd)
+        self.root.close()
 
     def _open(self, key: str, flags: int, *, wait: bool = True) -> int:
         path = os.fsencode(key)
@@ -178,14 +188,14 @@ class LocalStore(Store):
         if self._remote and not wait:
             raise BlockingIOError(errno.EAGAIN, "the file system may have to ask a server")
         if not path:
-            self._follow_root()
+            self.root.follow()
         try:
             try:
-                return open_beneath(self._root_fd, path, flags, beneath=self._beneath, wait=wait)
+                return self._open_path(path, flags, wait)
             except FileNotFoundError:
-                if not self._follow_root():
+                if not self.root.follow():
                     raise
-                return open_beneath(self._root_fd, path, flags, beneath=self._beneath, wait=wait)
+                return self._open_path(path, flags, wait)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise self._of_ours(error, key, flags) from None
@@ -195,33 +205,22 @@ class LocalStore(Store):
             raise BlockingIOError(errno.EAGAIN, "a symlink or another file system is on the way")
         if flags & os.O_NOFOLLOW:  # the last name is looked at, not followed
             folder, _, name = key.rpartition("/")
-            real = os.path.join(os.path.realpath(os.path.join(self.root, folder)), name)
+            inside = self._inside(os.path.join(self._real(folder), name))
         else:
-            real = os.path.realpath(os.path.join(self.root, key))
-        inside = self._inside(real)
+            inside = self._inside(self._real(key))
         if inside is None:
-            raise Denied(f"{key} leads out of {self.root}; --follow-symlinks would follow it")
+            raise Denied(f"{key} leads out of {self.root.path}; --follow-symlinks would follow it")
         try:
             return open_beneath(
-                self._root_fd, os.fsencode(inside), flags, beneath=self._beneath, wait=True
+                self.root.fd, os.fsencode(inside), flags, beneath=self._beneath, wait=True
             )
         except OSError as error:
             raise self._of_ours(error, key, flags) from None
 
-    def _follow_root(self) -> bool:
-        """Take the folder that is now at the root's path if the one that was opened is deleted.
-
-        Who writes a dataset anew may begin by deleting it. A folder that was moved is followed.
-        """
-        if os.fstat(self._root_fd).st_nlink:
-            return False
-        try:
-            fd = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        os.dup2(fd, self._root_fd, inheritable=False)  # in one step: others may be using it
-        os.close(fd)
-        return True
+    def _open_path(self, path: bytes, flags: int, wait: bool) -> int:
+        if path.startswith(_OWN) and (path == _OWN or path.startswith(_IN_OWN)):
+            return self.own.open(path[len(_IN_OWN) :], flags, wait=wait)
+        return open_beneath(self.root.fd, path, flags, beneath=self._beneath, wait=wait)
 
     def _of_ours(self, error: OSError, key: str, flags: int) -> ZarrfuseError | OSError:
         if isinstance(error, FileNotFoundError):
@@ -233,57 +232,67 @@ class LocalStore(Store):
         if isinstance(error, PermissionError):
             return Denied(f"{key} may not be read by the user of the mount")
         if error.errno == errno.EXDEV:
-            return Denied(f"{key} leads out of {self.root}")
+            return Denied(f"{key} leads out of {self.root.path}")
         if error.errno == errno.ENXIO:  # a socket, or a device without a driver
             return NotFound(f"{key} is no file")
         return error
 
+    def _real(self, key: str) -> str:
+        """The path that a key leads to, as of now. What is there is opened beneath the root."""
+        return os.path.realpath(os.path.join(self.root.path_now(), key))
+
     def _inside(self, real: str) -> str | None:
         """`real` as a key, or None when it is not below the root."""
-        if real == self.root:
+        root = self.root.path_now()
+        if real == root:
             return ""
-        below = self.root.rstrip("/") + "/"
+        below = root.rstrip("/") + "/"
         return real[len(below) :] if real.startswith(below) else None
+
+    def _is_symlink(self, key: str) -> bool:
+        fd = self._open(key, _LOOK)
+        try:
+            return S_ISLNK(os.fstat(fd).st_mode)
+        finally:
+            os.close(fd)
 
     def _text_inside(self, key: str) -> str | None:
         """The text of a symlink to nothing; None where it leads, or might lead, out of the root.
 
         Whoever is told the text follows it with rights of his own. Raises `NotFound`.
         """
-        path = os.path.join(self.root, key)
         try:
-            text = os.readlink(path)
-        except OSError as error:
+            fd = self._open(key, _LOOK)
+            try:
+                text = os.readlink("", dir_fd=fd)
+            finally:
+                os.close(fd)
+        except (OSError, ZarrfuseError) as error:
             raise NotFound(f"{key} is no symlink") from error
         led_to = os.path.normpath(os.path.join(os.path.dirname(key), text))
         climbs = os.path.isabs(text) or led_to == ".." or led_to.startswith("../")
-        return None if climbs or self._inside(os.path.realpath(path)) is None else text
+        return None if climbs or self._inside(self._real(key)) is None else text
 
     def _link_entry(self, key: str, status: os.stat_result) -> Entry | None:
+        """The entry of a symlink; None for one that is not shown, or is gone since."""
         name = key.rpartition("/")[2]
-        path = os.path.join(self.root, key)
-        size, mtime_ns = status.st_size, status.st_mtime_ns
         try:
-            target = os.stat(path)
-        except OSError:  # leads to nothing, to itself, or to where this user may not look
-            try:
-                text = self._text_inside(key)
-            except NotFound:
-                return None  # gone since
-            if text is None:
-                return Entry(name, Kind.FILE, 0, mtime_ns, denied=True)
-            return Entry(name, Kind.LINK, size, mtime_ns, access=Access.of(status))
+            fd = self._open(key, os.O_PATH)
+        except Denied:
+            return self._outside(key, status)
+        except (OSError, NotFound):  # leads to nothing, or to itself
+            return self._dangling(key, status)
+        try:
+            target, path = os.fstat(fd), _path_of(fd)
+        finally:
+            os.close(fd)
         is_folder = S_ISDIR(target.st_mode)
         if not is_folder and not S_ISREG(target.st_mode):
             return None
-        real = os.path.realpath(path)
-        inside = self._inside(real)
-        if inside is None and self._beneath:
-            kind = Kind.FOLDER if is_folder else Kind.FILE
-            return Entry(name, kind, 0, mtime_ns, denied=True)
-        access = self._access_through(real, inside, target)
-        if inside is not None and is_folder:
-            return Entry(name, Kind.LINK, size, mtime_ns, access=access)
+        inside = self._inside(path)
+        access = self._access_through(path, inside, target)
+        if is_folder and inside is not None:
+            return Entry(name, Kind.LINK, status.st_size, status.st_mtime_ns, access=access)
         return self._entry(name, target, access)
 
     def _entry(self, name: str, status: os.stat_result, access: Access | None) -> Entry:
@@ -301,7 +310,7 @@ class LocalStore(Store):
 
         These the kernel does not check where the target is shown in the place of the symlink.
         """
-        top = "/" if inside is None else self.root
+        top = "/" if inside is None else self.root.path_now()
         folder = os.path.dirname(real)
         found: list[Access | None] = [Access.of(target)]
         while len(folder) > len(top):
@@ -311,3 +320,29 @@ class LocalStore(Store):
                 found.append(Access(0, target.st_uid, target.st_gid))
             folder = os.path.dirname(folder)
         return all_of(found)
+
+    def _outside(self, key: str, status: os.stat_result) -> Entry | None:
+        """The entry of a symlink that may not be followed; of the target only its type is told."""
+        try:
+            mode = os.stat(key, dir_fd=self.root.fd).st_mode
+        except OSError:  # nothing is there, or this user may not look
+            return self._dangling(key, status)
+        if not S_ISDIR(mode) and not S_ISREG(mode):
+            return None
+        kind = Kind.FOLDER if S_ISDIR(mode) else Kind.FILE
+        return Entry(key.rpartition("/")[2], kind, 0, status.st_mtime_ns, denied=True)
+
+    def _dangling(self, key: str, status: os.stat_result) -> Entry | None:
+        name = key.rpartition("/")[2]
+        try:
+            text = self._text_inside(key)
+        except NotFound:
+            return None  # gone since
+        if text is None:
+            return Entry(name, Kind.FILE, 0, status.st_mtime_ns, denied=True)
+        size, mtime_ns = status.st_size, status.st_mtime_ns
+        return Entry(name, Kind.LINK, size, mtime_ns, access=Access.of(status))
+
+
+def _path_of(fd: int) -> str:
+    return os.readlink(f"/proc/self/fd/{fd}")

@@ -47,6 +47,7 @@ from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.stores.kept_folders import KeptFolders
 from zarrfuse.stores.local import LocalStore
 from zarrfuse.stores.local_file import LocalFile
+from zarrfuse.stores.own_folder import new_file
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
 _LIST = os.O_RDONLY | os.O_DIRECTORY
@@ -86,7 +87,7 @@ class WritableLocalStore(LocalStore, WritableStore):
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
         super().__init__(root, follow_symlinks=follow_symlinks)
         self._folders = KeptFolders(self._open)
-        if os.fstatvfs(self._root_fd).f_flag & os.ST_RDONLY:
+        if os.fstatvfs(self.root.fd).f_flag & os.ST_RDONLY:
             self.close()
             raise SourceError(f"{root} lies on a file system that is mounted read-only")
 
@@ -112,6 +113,8 @@ class WritableLocalStore(LocalStore, WritableStore):
         for _ in range(_RACES_TOLERATED):  # made and deleted by others in between
             with self._at(key) as (folder, name), _ours(key):
                 try:
+                    if _is_own(key):
+                        return LocalFile(new_file(folder, name, flags), key)
                     fd = os.open(name, flags | _NEW, 0o666, dir_fd=folder)
                     ownership.give_new_file(fd, folder)
                     return LocalFile(fd, key)
@@ -137,33 +140,32 @@ class WritableLocalStore(LocalStore, WritableStore):
         if not key:
             raise IsAFolder("the root is a folder")
         with self._at(key) as (folder, name), _ours(key):
-            if key.startswith(f"{OWN_NAME}/") and key.count("/") > 1:
+            if _is_own(key) and key.count("/") > 1:
                 try:
-                    fd = _create(folder, name)
+                    fd = new_file(folder, name, os.O_WRONLY)
                     _write_new(fd, folder, name, source, start, stop, sync=sync, mtime_ns=mtime_ns)
                     return
                 except FileExistsError:
                     if new:
                         raise
             # Renaming onto a folder would tell, but only when all is copied.
-            mode = _mode_of(folder, name)
-            if mode is not None and new:
+            old = _mode_of(folder, name)
+            if old is not None and new:
                 raise Exists(f"{key} is there")
-            if mode is not None and S_ISDIR(mode):
+            if old is not None and S_ISDIR(old):
                 raise IsAFolder(f"{key} is a folder")
             with self._temporary(folder) as (at, temporary, fd):
+                inode = _inode(os.fstat(fd))
+                becomes = None if _is_own(key) else (folder, name)
                 _write_new(
-                    fd,
-                    at,
-                    temporary,
-                    source,
-                    start,
-                    stop,
+                    *(fd, at, temporary, source, start, stop),
                     sync=sync,
                     mtime_ns=mtime_ns,
-                    becomes=(folder, name),
+                    becomes=becomes,
                 )
                 try:
+                    if _inode(os.stat(temporary, dir_fd=at, follow_symlinks=False)) != inode:
+                        raise Denied(f"{key}: others have replaced {temporary} meanwhile")
                     if new:
                         _rename_new(at, temporary, folder, name)
                     else:
@@ -186,9 +188,9 @@ class WritableLocalStore(LocalStore, WritableStore):
             self._at(new_key) as (new_folder, new_name),
             _ours(f"{key} to {new_key}"),
         ):
-            is_own = key.startswith(f"{OWN_NAME}/")
-            if is_own and not new_key.startswith(f"{OWN_NAME}/"):
-                ownership.take_over(folder, name, new_folder, new_name)
+            is_own = _is_own(key)
+            if is_own and not _is_own(new_key):
+                self._give(folder, name, key, new_folder, new_name)
             try:
                 if replace:
                     os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
@@ -217,8 +219,10 @@ class WritableLocalStore(LocalStore, WritableStore):
         if not key:
             raise Exists("the root is there")
         with self._at(key) as (folder, name), _ours(key):
-            os.mkdir(name, 0o777, dir_fd=folder)
-            if key != OWN_NAME:
+            if _is_own(key):
+                os.mkdir(name, 0o700, dir_fd=folder)
+            else:
+                os.mkdir(name, 0o777, dir_fd=folder)
                 ownership.give_new_folder(folder, name)
 
     def remove_folder(self, key: str) -> None:
@@ -273,26 +277,34 @@ class WritableLocalStore(LocalStore, WritableStore):
         """A new file that can be renamed into a folder: the folder it is in, its name, a descriptor."""
         name = f"put-{secrets.token_hex(8)}"
         for _ in range(_RACES_TOLERATED):  # who is done deletes the folder of our own
-            with suppress(Exists):
-                self.make_folder(OWN_NAME)
-            try:
-                own = self._open(OWN_NAME, _FOLDER)
-            except NotFound:
-                continue
+            own = self.own.make()
             try:
                 if os.fstat(own).st_dev != os.fstat(folder).st_dev:
                     name += ".partial"
-                    yield folder, name, _create(folder, name)
+                    yield folder, name, os.open(name, os.O_WRONLY | _NEW, 0o600, dir_fd=folder)
                     return
                 try:
-                    fd = _create(own, name)
+                    fd = new_file(own, name, os.O_WRONLY)
                 except FileNotFoundError:
                     continue
                 yield own, name, fd
                 return
             finally:
                 os.close(own)
-        raise Denied(f"the folder {OWN_NAME} in {self.root} is deleted again and again")
+        raise Denied(f"{self.own.path} is deleted again and again")
+
+    def _give(self, folder: int, name: str, key: str, new_folder: int, new_name: str) -> None:
+        """Make a file of the workspace what it is to be under its new name. Raises `OSError`, `Denied`.
+
+        One that has other names is a program's, and stays as it is.
+        """
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _ANY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            if os.fstat(fd).st_nlink == 1:
+                self.own.judge(fd, key)
+                ownership.like_replaced(fd, new_folder, new_name)
+        finally:
+            os.close(fd)
 
     def _file(self, fd: int, key: str) -> LocalFile:
         mode = os.fstat(fd).st_mode
@@ -318,8 +330,8 @@ class WritableLocalStore(LocalStore, WritableStore):
         return super()._of_ours(error, key, flags)
 
 
-def _create(folder: int, name: str) -> int:
-    return os.open(name, os.O_WRONLY | _NEW, 0o666, dir_fd=folder)
+def _is_own(key: str) -> bool:
+    return key == OWN_NAME or key.startswith(f"{OWN_NAME}/")
 
 
 def _write_new(
@@ -419,6 +431,10 @@ def _mode_of(folder: int, name: str) -> int | None:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return None
+
+
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 @contextmanager

@@ -52,19 +52,6 @@ def like_replaced(fd: int, folder: int, name: str) -> None:
         os.close(old)
 
 
-def take_over(folder: int, name: str, new_folder: int, new_name: str) -> None:
-    """`like_replaced` for a file of our own that is closed. What may not be read stays as it is."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    try:
-        fd = os.open(name, flags, dir_fd=folder)
-    except (FileNotFoundError, PermissionError):  # renaming it tells, or may be done all the same
-        return
-    try:
-        like_replaced(fd, new_folder, new_name)
-    finally:
-        os.close(fd)
-
-
 def give_new_file(fd: int, folder: int) -> None:
     """Give a file that has just been made in a folder to who owns that, if this process is root."""
     if os.geteuid() == 0:

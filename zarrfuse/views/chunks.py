@@ -26,7 +26,6 @@ from zarrfuse.views.acting import before_opening
 from zarrfuse.views.base import Facts, Folder, Writer, join
 from zarrfuse.views.in_parts import OPEN_PARTS, WRITABLE_OPEN_PARTS, InParts
 from zarrfuse.views.nodes import Changes, Loaded, NodeOf, ReferencedNodes
-from zarrfuse.writing.locks import Locks
 
 if TYPE_CHECKING:
     from zarrfuse.views.chunk_storing import IsFill
@@ -47,7 +46,7 @@ class ChunksView:
     """
 
     __slots__ = (
-        *("_reported", "_writing", "changes", "commits", "locks", "open_parts", "referenced"),
+        *("_reported", "_writing", "changes", "commits", "open_parts", "referenced"),
         *("store", "ttl_s"),
     )
 
@@ -65,7 +64,6 @@ class ChunksView:
         self.referenced = ReferencedNodes(store, ttl_s, self.changes)
         self._reported: set[object] = set()
         self._writing = None if commits is None else _writing(self, commits, is_fill)
-        self.locks: Locks = Locks(store) if commits is None else commits.locks
         self.open_parts = OPEN_PARTS if commits is None else WRITABLE_OPEN_PARTS
 
     @property

@@ -2,7 +2,7 @@
 
 Owns which stored names are parts of which chunk, and looking at, listing and opening all parts of a
 chunk together. Used by `chunks`. It must not know nodes beyond the one array, or how chunks are
-written; the lock that whoever writes one holds keeps it from seeing a chunk half old, half new.
+written; `writing.snapshot` keeps it from seeing a chunk half old, half new.
 """
 
 import errno
@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from zarrfuse.errors import Corrupt, Denied, NotFound, Stale
+from zarrfuse.errors import Corrupt, Denied, NotFound
 from zarrfuse.files.segments import Broken, Segmented, Stored
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.access import all_of, both, way_through
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views.base import join
+from zarrfuse.writing.snapshot import snapshot
 
 if TYPE_CHECKING:
     from zarrfuse.views.chunks import ChunksView
 
-T = TypeVar("T")
+Found = TypeVar("Found", Entry, Reader)
 
 OPEN_PARTS = 16
 """A chunk of up to so many parts holds them open; of more, each is opened when it is read."""
@@ -65,17 +66,16 @@ class InParts:
         parts = self._stat_all(keys, wait)
         present = [part for part in parts if part is not None]
         # All parts, or none, make the old or the new chunk, of which one part at most differs in
-        # size. Only of others it has to be known whether somebody is writing: a lock costs as much
-        # as looking at the parts.
+        # size. Only of others it has to be known whether somebody is writing.
         if 0 < len(present) < len(keys):
-            parts = self._unchanged(name, self._stat_all, wait)
+            parts = self._of_one_moment(name, self._stat_all, wait)
             present = [part for part in parts if part is not None]
         return _summed(name, present) if present else None
 
     def facts(self, name: str) -> tuple[list[dict[str, Any]], str | None]:
         """The stored parts of a chunk, as JSON, and what is wrong with them."""
         keys = self._part_keys(name)
-        entries = self._unchanged(name, self._stat_all, True)
+        entries = self._of_one_moment(name, self._stat_all, True)
         sizes = [None if entry is None else entry.size for entry in entries]
         parts = [
             {**leaf.to_json(), "key": key, "stored_size": size}
@@ -107,7 +107,7 @@ class InParts:
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """Open a chunk. One that is not whole opens, and each read says why. Raises `NotFound`."""
-        opened = self._unchanged(name, self._open_all, wait, _close)
+        opened = self._of_one_moment(name, self._open_all, wait)
         try:
             present = [reader for reader in opened if reader is not None]
             if not present:
@@ -144,36 +144,34 @@ class InParts:
         chunk = self._chunk_key(name)
         return [chunk + leaf.key_suffix for leaf in self.parts.leaves]
 
-    def _unchanged(
-        self,
-        name: str,
-        look: Callable[[list[str], bool], T],
-        wait: bool,
-        give_back: Callable[[T], None] | None = None,
-    ) -> T:
-        """What `look` finds of the parts of a chunk while nobody replaces them.
-
-        It is given back, and looked for again, if the first writer of all comes meanwhile.
-        """
+    def _of_one_moment(
+        self, name: str, look: Callable[[list[str], bool], list[Found | None]], wait: bool
+    ) -> list[Found | None]:
+        """What `look` finds of the parts of a chunk, all of the old or all of the new one."""
         keys = self._part_keys(name)
         if not wait and len(keys) > OPEN_PARTS:
             raise BlockingIOError(errno.EAGAIN, "so many parts take their time")
         if len(keys) == 1:  # which is replaced at once
             return look(keys, wait)
-        is_first = True
-        while True:
-            found: list[T] = []
-            try:
-                with self._view.locks.locked(self._chunk_key(name), wait=wait):
-                    found.append(look(keys, wait))
-            except BaseException as error:
-                if found and give_back is not None:
-                    give_back(found[0])
-                if not isinstance(error, Stale) or not is_first:
-                    raise
-            else:
-                return found[0]
-            is_first = False
+        return snapshot(
+            self._view.store,
+            self._chunk_key(name),
+            lambda wait: look(keys, wait),
+            lambda found: self._are_still(keys, found),
+            _close,
+            wait=wait,
+        )
+
+    def _are_still(self, keys: Sequence[str], found: Sequence[Entry | Reader | None]) -> bool:
+        """Whether what was found in front of the last part is still stored."""
+        store = self._view.store
+        for key, part in zip(keys[:-1], found, strict=False):
+            if part is None or isinstance(part, Entry | Stored):
+                if _seen(part) != _seen(self._stat_all((key,), True)[0]):
+                    return False
+            elif not store.is_still(key, part):
+                return False
+        return True
 
     def _parts_below(self, name: str) -> Iterable[tuple[str, Entry]]:
         """(chunk name, stored part) for the parts of chunks of this folder in its sub-folder."""
@@ -256,7 +254,11 @@ def _summed(name: str, parts: Sequence[Entry]) -> Entry:
     )
 
 
-def _close(readers: Iterable[Reader | None]) -> None:
-    for reader in readers:
-        if reader is not None:
-            reader.close()
+def _seen(part: Entry | Stored | None) -> tuple[int, int] | None:
+    return None if part is None else (part.size, part.mtime_ns)
+
+
+def _close(parts: Iterable[Entry | Reader | None]) -> None:
+    for part in parts:
+        if part is not None and not isinstance(part, Entry):
+            part.close()

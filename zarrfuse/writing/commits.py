@@ -17,21 +17,21 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from zarrfuse.errors import Corrupt, Exists, NotFound, ZarrfuseError, text_of
+from zarrfuse.errors import Corrupt, Denied, Exists, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
 from zarrfuse.writing import journal as journals
-from zarrfuse.writing.forward import unwrapped
-from zarrfuse.writing.journal import Journal, Part
+from zarrfuse.writing.forward import RolledForward, rolled_forward, unwrapped
+from zarrfuse.writing.journal import Journal, Judge, Part
 from zarrfuse.writing.keys_workspace import KeysWorkspace
 from zarrfuse.writing.local_workspace import LocalWorkspace
-from zarrfuse.writing.locks import WritersLocks
+from zarrfuse.writing.locks import Locks
 from zarrfuse.writing.recovery import finish, named_folders, recover
 from zarrfuse.writing.rolling import folder_of, make_folders, roll_forward
 from zarrfuse.writing.several import Several
 from zarrfuse.writing.spool import Spool, nameless_spool
 from zarrfuse.writing.under_way import UnderWay
 from zarrfuse.writing.undo import discard
-from zarrfuse.writing.workspace import Workspace, root_of
+from zarrfuse.writing.workspace import Workspace, own_folder_of
 
 log = logging.getLogger(__name__)
 
@@ -60,29 +60,39 @@ class Commits:
     """Stores and deletes chunks and documents. One for a store and process; any thread may call it.
 
     `spool_dir` is where spool files lie, unless in the workspace of a local store or, for others, where
-    temporary files go.
+    temporary files go. `judge` says which journals are done, `timeout_s` how long a lock is waited for.
     """
 
-    def __init__(self, store: WritableStore, spool_dir: str | None = None) -> None:
+    def __init__(
+        self,
+        store: WritableStore,
+        spool_dir: str | None = None,
+        *,
+        judge: Judge | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
         self.store = store
         # Journals are made and done in what is stored, and not in how that is shown.
         self._stored = unwrapped(store)
         self._spool_dir = spool_dir
-        root = root_of(store)
+        self._judge = judge
+        self._shown = rolled_forward(self._stored, judge)
+        own = own_folder_of(store)
         self._workspace: Workspace = (
-            KeysWorkspace(self._stored) if root is None else LocalWorkspace(root)
+            KeysWorkspace(self._stored) if own is None else LocalWorkspace(own)
         )
-        self._several = Several(self._stored, self._workspace)
+        self._several = Several(self._stored, self._workspace, judge)
         self._under_way = UnderWay()
-        self.locks = WritersLocks(store, self._workspace)
+        self.locks = Locks(own, self._workspace, timeout_s)
 
     def recover(self) -> None:
         """Do what processes that died have left in journals, and delete what else they left.
 
-        What cannot be done is logged and stays, shown as if it were done.
+        What cannot be done is logged and stays, shown as if it were done. Raises `Denied`, with the
+        reason, where what is to be stored could not be kept from others.
         """
         was_used = self._workspace.is_used
-        recover(self._stored, self._workspace, self.locks)
+        recover(self._stored, self._workspace, self.locks, self._judge)
         if not was_used:
             with self._under_way.stopped(0) as is_quiet:
                 if is_quiet:
@@ -103,7 +113,7 @@ class Commits:
     def _close(self) -> None:
         for key in list(self._several.unfinished):
             try:
-                finish(self._stored, self.locks, journals.name_of(key))
+                finish(self._stored, self.locks, journals.name_of(key), self._judge)
             except (ZarrfuseError, OSError) as error:
                 log.error("storing %s is left to be finished later: %s", key, text_of(error))
         named: Container[str] = named_folders(self._stored) if self._several.unfinished else ()
@@ -170,7 +180,8 @@ class Commits:
     ) -> None:
         """Store the stored file `source_key` as the chunk or document `key`, with its time.
 
-        The file is gone then, in the same moment, unless `keep`. Raises as `store_spool`, and
+        The file is gone then unless `keep`; in the same moment, unless the chunk has several parts and
+        another folder: a process that dies may leave both. Raises as `store_spool`, and
         `NotFound`.
         """
         with self._one():
@@ -198,8 +209,12 @@ class Commits:
                 spool = nameless_spool(self._spool_dir)
                 fd = spool.fd
                 copy_reader(reader, fd, reader.size)
-            also = () if keep else (Part(source_key, None),)
+            # A journal deletes nothing elsewhere: whoever could leave one there would delete anything.
+            is_near = folder_of(source_key) == folder_of(key)
+            also = (Part(source_key, None),) if is_near and not keep else ()
             self._store_several(key, targets, fd, reader.mtime_ns, new=new, also=also)
+            if not is_near and not keep:
+                store.remove(source_key)
         finally:
             reader.close()
             if spool is not None:
@@ -287,7 +302,7 @@ class Commits:
                         if self._is_there(target.key):
                             raise Exists(f"{key} is there: {target.key}")
                 begun = True  # from here on they are up to `several`
-                self._several.carry_out(Journal(key, (*parts, *also)))
+                self._carry_out(Journal(key, (*parts, *also)))
         except BaseException:
             if not begun:
                 discard(self._stored, parts)
@@ -337,9 +352,14 @@ class Commits:
             if len(there) == 1:
                 self._stored.remove(there[0])
             else:
-                self._several.carry_out(Journal(key, tuple(Part(each, None) for each in there)))
+                self._carry_out(Journal(key, tuple(Part(each, None) for each in there)))
 
     # -- journals
+
+    def _carry_out(self, journal: Journal) -> None:
+        self._several.carry_out(journal)
+        if journal.key in self._several.unfinished and isinstance(self._shown, RolledForward):
+            self._shown.look(journal.key)  # who reads here sees at once what counts
 
     def _finish_left_over(self, key: str) -> None:
         """Do what a journal of the chunk says, if there is one, before it is stored as one key."""
@@ -353,9 +373,9 @@ class Commits:
         if not self._is_there(f"{OWN_NAME}/{name}"):
             return
         try:
-            roll_forward(self._stored, journals.load(self._stored, name))
-        except Corrupt as error:  # nobody can do it, and the chunk is replaced
-            log.warning("%s", error)
+            roll_forward(self._stored, journals.load(self._stored, name, self._judge))
+        except (Corrupt, Denied) as error:  # nobody may do it, and the chunk is replaced
+            log.warning("%s; the chunk is stored anew", error)
             self._stored.remove(f"{OWN_NAME}/{name}")
         except NotFound:
             pass

@@ -1,11 +1,11 @@
 """A store as it will be when what is left over in journals has been done.
 
 Owns the picture of that: who reads sees each chunk as a whole, although a process died in the middle of
-a commit and nobody has finished it. Used by mounts, `open_store` and `locks`, and by who writes, too.
+a commit and nobody has finished it. Used by mounts, `open_store` and `snapshot`, and by who writes, too.
 It changes nothing: what is asked of the store otherwise goes through.
 
-What the journals say is looked up every `LOOK_EVERY_S`, and at once for a chunk whose parts are opened
-under its lock (`look`). A journal that says something of a key is looked at again before it is believed.
+What the journals say is looked up every `LOOK_EVERY_S`, and at once for a chunk of which parts are missing
+(`look`). A journal that says something of a key is looked at again before it is believed.
 """
 
 import errno
@@ -20,7 +20,8 @@ from weakref import WeakValueDictionary
 from zarrfuse.errors import NotAFolder, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.writing import journal as journals
-from zarrfuse.writing.journal import Journal
+from zarrfuse.writing.journal import Journal, Judge
+from zarrfuse.writing.workspace import own_folder_of
 
 log = logging.getLogger(__name__)
 
@@ -36,17 +37,17 @@ _making = threading.Lock()
 AnyStore = TypeVar("AnyStore", bound=Store)
 
 
-def rolled_forward(store: AnyStore) -> AnyStore:
+def rolled_forward(store: AnyStore, judge: Judge | None = None) -> AnyStore:
     """`store` as if its leftover journals had been done; itself where there can be none (zip).
 
-    Whoever asks for one store gets one picture of it: what is found under a lock, views know, too.
+    Whoever asks for one store gets one picture of it, and the first says by what journals are judged.
     """
     if store.permanent or isinstance(store, RolledForward):
         return store
     with _making:
         made = _made.get(id(store))
         if made is None:  # nobody has one of a store that is alive, so this number is not reused
-            made = _made[id(store)] = RolledForward(store)
+            made = _made[id(store)] = RolledForward(store, judge)
     return cast(AnyStore, made)
 
 
@@ -102,10 +103,11 @@ class RolledForward(Store):
     What it has beside `base.Store`, such as the writing of a `WritableStore`, is that of the store.
     """
 
-    def __init__(self, inner: Store) -> None:
+    def __init__(self, inner: Store, judge: Judge | None = None) -> None:
         self.inner = inner
+        self._judge = judge
         self.permanent = inner.permanent
-        self._is_local = hasattr(inner, "root")
+        self._is_local = own_folder_of(inner) is not None
         self._every_s = LOOK_EVERY_S if self._is_local else LOOK_EVERY_S_WITHOUT_ROOT
         self._guard = threading.Lock()
         self._picture = _NOTHING
@@ -164,6 +166,19 @@ class RolledForward(Store):
             return reader
         reader.close()
         return self.inner.open(key, wait=wait)
+
+    def is_still(self, key: str, reader: Reader) -> bool:
+        """See `base.Store`."""
+        said = self._picture.said.get(key)
+        if said is None:
+            return self.inner.is_still(key, reader)
+        if said.temporary is not None and self.inner.is_still(said.temporary, reader):
+            return self._is_believed(said, wait=True)
+        try:
+            self.inner.stat(said.temporary or f"{OWN_NAME}/{said.journal}")
+        except NotFound:  # moved to the key already, or given up
+            return self.inner.is_still(key, reader)
+        return False
 
     def readlink(self, key: str) -> str:
         """See `base.Store`."""
@@ -258,7 +273,7 @@ class RolledForward(Store):
                 continue
             sure = _if_sure(mtime_ns)
             try:
-                read[name] = (sure, journals.load(self.inner, name))
+                read[name] = (sure, journals.load(self.inner, name, self._judge))
             except NotFound:
                 continue  # done meanwhile
             except (ZarrfuseError, OSError) as error:

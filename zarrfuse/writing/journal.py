@@ -4,18 +4,20 @@ Owns what a journal says, where it lies and how it is written and read; used by 
 show commits. It must not do what it says (`rolling`).
 
 A journal is there from the moment its commit counts until all of it is done. It is named by the chunk,
-so a chunk has at most one. Whoever finds one does not trust it: a dataset may come from anywhere.
+so a chunk has at most one. Whoever finds one does not trust it: a dataset may come from anywhere. Who may
+have put it there, the store judges (`stores.own_folder`); that it names no more than parts of its chunk, a
+`Judge`.
 """
 
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha1
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from zarrfuse.errors import Corrupt, NotFound, NotSupported, ZarrfuseError
+from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported, ZarrfuseError
 from zarrfuse.stores.base import OWN_NAME, Kind, Store, WritableStore, read
 
 _VERSION = 1
@@ -38,6 +40,10 @@ class Journal(NamedTuple):
     parts: tuple[Part, ...]
 
 
+Judge: TypeAlias = Callable[[Journal], str | None]
+"""Why a journal must not be done, or shown as if it were: what follows its name; None if it may."""
+
+
 def name_of(chunk_key: str) -> str:
     """The name of the journal of a chunk."""
     return f"{sha1(os.fsencode(chunk_key), usedforsecurity=False).hexdigest()}.journal"
@@ -46,6 +52,11 @@ def name_of(chunk_key: str) -> str:
 def key_of(chunk_key: str) -> str:
     """The key of the journal of a chunk."""
     return f"{OWN_NAME}/{name_of(chunk_key)}"
+
+
+def stripe_of(name: str) -> int:
+    """Which lock is that of the chunk that has the journal of this name: 0 to 255."""
+    return int(name[:2], 16)
 
 
 def is_name(name: str) -> bool:
@@ -110,13 +121,23 @@ def _write(store: WritableStore, key: str, text: bytes) -> None:
         raise
 
 
-def load(store: Store, name: str) -> Journal:
-    """Read the journal of that name. Raises `NotFound`, and `Corrupt` for what is none."""
+def load(store: Store, name: str, judge: Judge | None = None) -> Journal:
+    """Read the journal of that name.
+
+    Raises `NotFound`, `Corrupt` for what cannot be understood, `NotSupported` for one of another version
+    of zarrfuse, and `Denied` for one that the `judge` is against.
+    """
     key = f"{OWN_NAME}/{name}"
     try:
-        return _parsed(name, read(store, key, limit=_LARGEST))
+        journal = _parsed(name, read(store, key, limit=_LARGEST))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Corrupt(f"the journal {key} cannot be understood: {error}") from None
+    problem = None if judge is None else judge(journal)
+    if problem is not None:
+        raise Denied(
+            f"the journal {key} of {journal.key} {problem}: it is neither done nor deleted"
+        )
+    return journal
 
 
 def stands(store: Store, journal: Journal) -> bool:
@@ -131,14 +152,14 @@ def is_still(store: Store, journal: Journal) -> bool:
     """Whether just this journal is there. Raises what the store raises if that cannot be told."""
     try:
         return load(store, name_of(journal.key)) == journal
-    except (NotFound, Corrupt):
+    except (NotFound, Corrupt, NotSupported):
         return False
 
 
 def _parsed(name: str, text: bytes) -> Journal:
     document: Any = json.loads(text)
     if document["zarrfuse_journal"] != _VERSION:
-        raise ValueError("its version is not known")
+        raise NotSupported(f"the journal {OWN_NAME}/{name} is of another version of zarrfuse")
     key, parts = document["key"], []
     for part in document["parts"]:
         stored, temporary = part["key"], part["temporary"]

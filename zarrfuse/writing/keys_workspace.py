@@ -25,6 +25,9 @@ class KeysWorkspace:
         self._count = itertools.count()
         self.is_used = False
 
+    def check(self) -> None:
+        """See `Workspace`. Who may write is the store's to say."""
+
     def folder(self) -> str:
         """See `Workspace`. A store of keys needs none."""
         return f"{OWN_NAME}/{self._name}"

@@ -1,15 +1,14 @@
 """The folder of our own in a folder of this machine: who uses it, and its end.
 
 Owns all that is made and deleted in it but for journals, and tells who lives. Used by `commits`. It must
-not know chunks.
+not know chunks, or who may be believed (`stores.own_folder`).
 
 A process locks its file `alive` for as long as it lives, so that others can tell whose folder is left
 over. Who makes or deletes anything of that holds a byte of the lock file, and looks again whether the
 lock file is the one of that name: the last user deletes it with the folder. All is done by descriptors of
-the folder, and a symlink in its place is not followed.
+the folder; what does not count in it is left alone.
 """
 
-import errno
 import itertools
 import logging
 import os
@@ -19,23 +18,25 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
-from stat import S_IMODE, S_ISDIR
 
-from zarrfuse.errors import Denied, NotFound
+from zarrfuse.errors import Denied, TimedOut
 from zarrfuse.stores.base import OWN_NAME
+from zarrfuse.stores.own_folder import OwnFolder, new_file, new_folder
 from zarrfuse.writing import ofd
 from zarrfuse.writing.journal import is_name
+from zarrfuse.writing.locks import Patience
 from zarrfuse.writing.workspace import FOLDER, LOCK_NAME, OLD_S, STRIPES, say_no_locks
 
 log = logging.getLogger(__name__)
 
 _SET_UP = STRIPES
 """The byte of the lock file of who sets up or deletes."""
+_PATIENCE_S = 30.0
+"""So long that is waited for: it is held for a moment."""
 _ALIVE = "alive"
 _PUT = re.compile(r"put-[0-9a-f]+")
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NO_FOLDER = frozenset({errno.ENOTDIR, errno.ELOOP})
+_LIST = os.O_RDONLY | os.O_DIRECTORY
+_LOCK = os.O_RDWR | os.O_NONBLOCK
 _RACES_TOLERATED = 1000
 
 
@@ -61,8 +62,8 @@ class _Ours:
 class LocalWorkspace:
     """A workspace in a folder of this machine; made when it is first needed."""
 
-    def __init__(self, root: str) -> None:
-        self._root = root
+    def __init__(self, own: OwnFolder) -> None:
+        self._own = own
         self._guard = threading.Lock()
         self._ours: _Ours | None = None
 
@@ -88,18 +89,23 @@ class LocalWorkspace:
         """See `Workspace`."""
         ours = self._there()
         name = str(next(ours.count))
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.open(name, flags, 0o666, dir_fd=ours.folder), f"{OWN_NAME}/{ours.name}/{name}"
+        return new_file(ours.folder, name, os.O_RDWR), f"{OWN_NAME}/{ours.name}/{name}"
+
+    def check(self) -> None:
+        """See `Workspace`."""
+        self._own.refuse_root()
+        with suppress(FileNotFoundError, PermissionError):
+            os.close(self._own.open(b"", os.O_PATH))
 
     def clean(self, named: Callable[[], Container[str]]) -> None:
         """See `Workspace`."""
         with self._set_up_lock(create=False) as own:
             if own is not None:
-                dead = _dead(own)
+                dead = self._dead(own)
                 kept = named()
                 for name in dead:
                     if name not in kept:
-                        _delete_folder(own, name)
+                        self._delete_folder(own, name)
 
     def close(self, named: Container[str] = ()) -> None:
         """See `Workspace`."""
@@ -110,16 +116,17 @@ class LocalWorkspace:
             if ours is not None and ours.is_there() and ours.name not in named:
                 with self._set_up_lock(create=False) as own:
                     if own is not None:
-                        _delete_folder(own, ours.name)
-        except (Denied, OSError) as error:
-            log.warning("%s cannot be deleted: %s", os.path.join(self._root, OWN_NAME), error)
+                        self._delete_folder(own, ours.name)
+        except (Denied, TimedOut, OSError) as error:
+            log.warning("%s cannot be deleted: %s", self._own.path, error)
         finally:
             if ours is not None:
+                self._own.let_go(ours.name)
                 ours.close()
         try:
             self._delete_unused()
-        except (Denied, OSError) as error:
-            log.warning("%s cannot be deleted: %s", os.path.join(self._root, OWN_NAME), error)
+        except (Denied, TimedOut, OSError) as error:
+            log.warning("%s cannot be deleted: %s", self._own.path, error)
 
     # -- making
 
@@ -136,24 +143,19 @@ class LocalWorkspace:
             return self._ours
 
     def _made(self) -> _Ours:
-        try:
-            with self._set_up_lock(create=True) as own:
-                assert own is not None
-                name = f"w-{secrets.token_hex(8)}"
-                os.mkdir(name, 0o777, dir_fd=own)
-                folder = os.open(name, _OPEN_FOLDER, dir_fd=own)
-                try:
-                    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                    alive = os.open(_ALIVE, flags, 0o666, dir_fd=folder)
-                except BaseException:
-                    os.close(folder)
-                    raise
-                self._share(folder)
-                with suppress(ofd.NoLocksHere):
-                    ofd.lock(alive, 0, exclusive=True, wait=False)
-                return _Ours(name, folder, alive)
-        except PermissionError:
-            raise Denied(f"{OWN_NAME} may not be made in {self._root}") from None
+        with self._set_up_lock(create=True) as own:
+            assert own is not None
+            name = f"w-{secrets.token_hex(8)}"
+            folder = new_folder(own, name)
+            try:
+                alive = new_file(folder, _ALIVE, os.O_RDWR)
+            except BaseException:
+                os.close(folder)
+                raise
+            with suppress(ofd.NoLocksHere):
+                ofd.lock(alive, 0)
+            self._own.hold(name, folder)
+            return _Ours(name, folder, alive)
 
     @contextmanager
     def _set_up_lock(
@@ -161,138 +163,126 @@ class LocalWorkspace:
     ) -> Iterator[int | None]:
         """The folder as a descriptor, while nobody else makes or deletes anything of it.
 
-        None if there is none and `create` is false.
+        None if there is none and `create` is false. Raises `Denied`, `TimedOut`.
         """
+        patience = Patience(f"{self._own.path}/{LOCK_NAME}", _PATIENCE_S)
         for _ in range(_RACES_TOLERATED):
-            own = self._opened(create=create)
+            own = self._own.make() if create else self._opened()
             if own is None:
                 yield None
                 return
             try:
-                lock = os.open(LOCK_NAME, _OPEN_LOCK, 0o666, dir_fd=own)
-            except FileNotFoundError:
+                lock = self._lock_file(own)
+            except FileNotFoundError:  # one of both has just been deleted
                 os.close(own)
-                continue  # the folder has just been deleted
+                continue
             except BaseException:
                 os.close(own)
                 raise
             try:
-                try:
-                    ofd.lock(lock, byte, exclusive=True, wait=True, count=count)
-                except ofd.NoLocksHere:
-                    say_no_locks(self._root)
+                self._wait_for(lock, byte, count, patience)
                 if os.fstat(lock).st_nlink:
-                    if create:
-                        self._share(own, lock)
                     yield own
                     return
             finally:
                 os.close(lock)
                 os.close(own)
-        raise OSError(f"{OWN_NAME} is made and deleted all the time")
+        raise OSError(f"{self._own.path} is made and deleted all the time")
 
-    def _opened(self, *, create: bool) -> int | None:
-        path = os.path.join(self._root, OWN_NAME)
-        if create:
-            try:
-                os.mkdir(path, 0o777)
-            except FileNotFoundError:
-                raise NotFound(f"{self._root} does not exist") from None
-            except FileExistsError:
-                pass
+    def _opened(self) -> int | None:
         try:
-            return os.open(path, _OPEN_FOLDER)
-        except FileNotFoundError:  # just deleted, if it has just been there
-            return self._opened(create=create) if create else None
-        except OSError as error:
-            if error.errno in _NO_FOLDER:
-                raise Denied(f"{path} is no folder, and zarrfuse needs one there") from None
-            raise
+            return self._own.open(b"", _LIST)
+        except FileNotFoundError:
+            return None
 
-    def _share(self, *fds: int) -> None:
-        """Let whoever may write the store write here: also members of its group, say."""
-        mode = S_IMODE(os.stat(self._root).st_mode) & 0o777
-        for fd in fds:
-            wanted = mode | 0o700 if S_ISDIR(os.fstat(fd).st_mode) else mode & 0o666 | 0o600
-            if S_IMODE(os.fstat(fd).st_mode) & wanted != wanted:
-                with suppress(PermissionError):  # somebody else's: it is up to him
-                    os.fchmod(fd, wanted)
+    def _lock_file(self, own: int) -> int:
+        with suppress(FileExistsError):
+            return new_file(own, LOCK_NAME, _LOCK)
+        return self._own.open(os.fsencode(LOCK_NAME), _LOCK)
+
+    def _wait_for(self, lock: int, byte: int, count: int, patience: Patience) -> None:
+        while True:
+            try:
+                ofd.lock(lock, byte, count=count)
+            except ofd.NoLocksHere:
+                say_no_locks(self._own.root.path)
+                return
+            except BlockingIOError:
+                patience.nap()
+            else:
+                return
 
     # -- deleting
 
     def _delete_unused(self) -> None:
         """Delete the folder, if nobody uses it and it holds nothing that is needed."""
-        if not os.path.isdir(os.path.join(self._root, OWN_NAME)):
-            return
         with self._set_up_lock(create=False) as own:
             if own is None or not self._is_unused(own):
                 return
-        # Readers hold other bytes for a moment. All are taken at once, so nobody waits for another.
+        # Those who write hold other bytes for a moment. All are taken at once, so nobody waits for
+        # another.
         with self._set_up_lock(create=False, byte=0, count=STRIPES + 1) as own:
             if own is not None and self._is_unused(own):
                 os.unlink(LOCK_NAME, dir_fd=own)
                 with suppress(OSError):  # there is something of somebody else's in it
-                    os.rmdir(os.path.join(self._root, OWN_NAME))
+                    self._own.delete()
 
     def _is_unused(self, own: int) -> bool:
         """Whether nobody lives and there is no journal; who is dead is deleted then."""
-        dead = _dead(own)
+        dead = self._dead(own)
         names = os.listdir(own)
         if any(is_name(name) for name in names):
             return False
         for name in dead:
-            _delete_folder(own, name)
+            self._delete_folder(own, name)
         for name in names:
             if _PUT.fullmatch(name):
                 _delete_old_file(own, name)
         return not any(FOLDER.fullmatch(name) for name in os.listdir(own))
 
+    def _dead(self, own: int) -> list[str]:
+        """The folders of processes that died."""
+        names = os.listdir(own)
+        return [name for name in names if FOLDER.fullmatch(name) and not self._is_alive(name)]
 
-def _dead(own: int) -> list[str]:
-    """The folders of processes that died."""
-    names = os.listdir(own)
-    return [name for name in names if FOLDER.fullmatch(name) and not _is_alive(own, name)]
-
-
-def _is_alive(own: int, name: str) -> bool:
-    """Whether the process of a folder lives; where that cannot be told, if it is not old."""
-    try:
-        folder = os.open(name, _OPEN_FOLDER, dir_fd=own)
-    except FileNotFoundError:
-        return False
-    except OSError:  # no folder, or somebody else's
-        return True
-    try:
+    def _is_alive(self, name: str) -> bool:
+        """Whether the process of a folder lives; where that cannot be told, if it is not old."""
         try:
-            alive = os.open(_ALIVE, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        except FileNotFoundError:  # whoever makes one holds the lock that we hold
+            folder = self._own.open(os.fsencode(name), _LIST)
+        except FileNotFoundError:
             return False
-        except OSError:
+        except (Denied, OSError):  # it does not count, or is somebody else's
             return True
         try:
-            ofd.lock(alive, 0, exclusive=True, wait=False)
-        except BlockingIOError:
-            return True
-        except ofd.NoLocksHere:
-            return time.time() - os.fstat(folder).st_mtime < OLD_S
-        finally:
-            os.close(alive)
-        return False
-    finally:
-        os.close(folder)
-
-
-def _delete_folder(own: int, name: str) -> None:
-    """Delete a process's folder with all in it. `alive` goes last: until then it can be judged."""
-    with suppress(FileNotFoundError):
-        folder = os.open(name, _OPEN_FOLDER, dir_fd=own)
-        try:
-            for file in sorted(os.listdir(folder), key=lambda file: file == _ALIVE):
-                with suppress(FileNotFoundError):
-                    os.unlink(file, dir_fd=folder)
+            try:
+                alive = self._own.open(os.fsencode(f"{name}/{_ALIVE}"), _LOCK)
+            except FileNotFoundError:  # whoever makes one holds the lock that we hold
+                return False
+            except (Denied, OSError):
+                return True
+            try:
+                ofd.lock(alive, 0)
+            except BlockingIOError:
+                return True
+            except ofd.NoLocksHere:
+                return time.time() - os.fstat(folder).st_mtime < OLD_S
+            finally:
+                os.close(alive)
+            return False
         finally:
             os.close(folder)
-        os.rmdir(name, dir_fd=own)
+
+    def _delete_folder(self, own: int, name: str) -> None:
+        """Delete a process's folder with all in it. `alive` goes last: until then it can be judged."""
+        with suppress(FileNotFoundError):
+            folder = self._own.open(os.fsencode(name), _LIST)
+            try:
+                for file in sorted(os.listdir(folder), key=lambda file: file == _ALIVE):
+                    with suppress(FileNotFoundError):
+                        os.unlink(file, dir_fd=folder)
+            finally:
+                os.close(folder)
+            os.rmdir(name, dir_fd=own)
 
 
 def _delete_old_file(own: int, name: str) -> None:

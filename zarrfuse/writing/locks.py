@@ -1,33 +1,79 @@
-"""Locks of chunk keys: who opens the parts of a chunk gets all old or all new ones.
+"""Locks of chunk keys: who stores the parts of a chunk does so alone.
 
 Owns the way to a lock: between threads of one process a lock each, between processes a byte of the lock
-file of the workspace, shared to read and exclusive to write. Used by views, which read, and by `commits`.
-It must not know what is done under a lock.
+file of the workspace. Used by `commits`, and by `check`, which asks whether somebody is at work. It must
+not know what is done under a lock. Who reads takes none (`snapshot`): whoever may lock may keep writers
+waiting, so only those may who may write.
 
-Who only reads makes nothing: where there is no workspace, nobody writes, and a lock file that may not
-be opened is no obstacle. One that has been deleted, because its last user is gone, is no lock.
+A lock file that has been deleted, because its last user is gone, is no lock.
 """
 
-import errno
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from hashlib import sha1
-from typing import NamedTuple
+from contextlib import AbstractContextManager, contextmanager, suppress
 
-from zarrfuse.errors import NotFound, Stale, ZarrfuseError
-from zarrfuse.stores.base import OWN_NAME, Store
-from zarrfuse.stores.descriptor import is_remote
+from zarrfuse.config import Tuning
+from zarrfuse.errors import TimedOut, ZarrfuseError
+from zarrfuse.stores.own_folder import OwnFolder
+from zarrfuse.writing import journal as journals
 from zarrfuse.writing import ofd
-from zarrfuse.writing.forward import RolledForward, rolled_forward
-from zarrfuse.writing.workspace import LOCK_NAME, STRIPES, Workspace, root_of, say_no_locks
+from zarrfuse.writing.workspace import LOCK_NAME, STRIPES, Workspace, say_no_locks
 
 log = logging.getLogger(__name__)
 
-_LOCK_KEY = f"{OWN_NAME}/{LOCK_NAME}"
-_OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+SAID_AFTER_S = 5.0
+"""Who waits longer for a lock says so, once."""
+_LONGEST_NAP_S = 0.02
+_LOCK = os.fsencode(LOCK_NAME)
+
+
+def stripe_of(chunk_key: str) -> int:
+    """The byte of the lock file that is the lock of a chunk."""
+    return journals.stripe_of(journals.name_of(chunk_key))
+
+
+def is_locked(own: OwnFolder, chunk_key: str) -> bool:
+    """Whether somebody holds the lock of a chunk; no, if that cannot be told."""
+    try:
+        fd = own.open(_LOCK, os.O_RDONLY | os.O_NONBLOCK)
+    except (ZarrfuseError, OSError):
+        return False
+    try:
+        return ofd.is_locked(fd, stripe_of(chunk_key))
+    except ofd.NoLocksHere:
+        return False
+    finally:
+        os.close(fd)
+
+
+class Patience:
+    """Asks for a lock until it is there: says after a while what it waits for, and gives up."""
+
+    def __init__(self, what: str, timeout_s: float) -> None:
+        self._what = what
+        self._began = time.monotonic()
+        self._timeout_s = timeout_s
+        self._nap_s = 0.0005
+        self._is_said = False
+
+    @property
+    def left_s(self) -> float:
+        """How long it will go on, in seconds."""
+        return max(0.0, self._timeout_s - (time.monotonic() - self._began))
+
+    def nap(self) -> None:
+        """Wait a little. Raises `TimedOut`."""
+        waited_s = time.monotonic() - self._began
+        if waited_s >= self._timeout_s:
+            raise TimedOut(f"after {waited_s:.0f} s others still have the lock of {self._what}")
+        if waited_s >= SAID_AFTER_S and not self._is_said:
+            self._is_said = True
+            log.warning("waiting for others, who have the lock of %s", self._what)
+        time.sleep(min(self._nap_s, self.left_s))
+        self._nap_s = min(2 * self._nap_s, _LONGEST_NAP_S)
 
 
 class _LockFile:
@@ -35,7 +81,6 @@ class _LockFile:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.is_remote = is_remote(fd)
 
     def is_linked(self) -> bool:
         return os.fstat(self.fd).st_nlink > 0
@@ -44,22 +89,15 @@ class _LockFile:
         os.close(self.fd)
 
 
-class _Held(NamedTuple):
-    """What was locked: `file` is None where other processes are not kept out."""
-
-    file: _LockFile | None
-    nobody_writes: bool
-
-
 class Locks:
-    """Locks of chunk keys, for who only reads."""
+    """Locks of chunk keys. `own`: None for a store in which processes do not see each other's."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        shown = rolled_forward(store)
-        self._look = shown.look if isinstance(shown, RolledForward) else None
-        self._root = root_of(store)
-        self._path = None if self._root is None else os.path.join(self._root, _LOCK_KEY)
+    def __init__(
+        self, own: OwnFolder | None, workspace: Workspace, timeout_s: float | None = None
+    ) -> None:
+        self._own = own
+        self._workspace = workspace
+        self._timeout_s = Tuning().store_timeout_s if timeout_s is None else timeout_s
         self._new_process()
 
     def _new_process(self) -> None:
@@ -68,115 +106,66 @@ class Locks:
         self._threads = [threading.Lock() for _ in range(STRIPES)]
         self._file: _LockFile | None = None
 
-    @contextmanager
-    def locked(self, chunk_key: str, *, wait: bool = True) -> Iterator[None]:
-        """Hold the lock of a chunk, shared with all who read.
-
-        The store is told to look for a journal of the chunk (`RolledForward`), so it shows the whole of
-        what was committed. Raises `BlockingIOError` if not `wait` and the lock is taken or what has
-        to be asked is not at hand; at the end of the block this, or `Stale`, if the first writer of
-        all came meanwhile and nobody was kept out. A thread holds one lock at a time.
-        """
-        with self._of_thread(chunk_key, wait) as stripe:
-            held = self._taken(stripe, exclusive=False, wait=wait)
-            try:
-                if not held.nobody_writes and self._look is not None:
-                    self._look(chunk_key, wait=wait)
-                yield
-            finally:
-                if held.file is not None:
-                    ofd.unlock(held.file.fd, stripe)
-            # The name was looked up a moment ago, so the kernel has the answer at hand.
-            if held.nobody_writes and self._path is not None and os.access(self._path, os.F_OK):
-                if not wait:
-                    raise BlockingIOError(errno.EAGAIN, "somebody has begun to write")
-                raise Stale(f"{chunk_key}: somebody began to write while it was opened")
-
     def close(self) -> None:
         """Let go of the lock file. Locks that are held stay so."""
         self._file = None
 
+    def exclusive(
+        self, chunk_key: str, *, timeout_s: float | None = None
+    ) -> AbstractContextManager[None]:
+        """Hold the lock of a chunk alone, for a block. A thread holds one at a time.
+
+        Raises `TimedOut` after `timeout_s` (seconds; by default that of the store), and what is raised
+        where the workspace cannot be used.
+        """
+        return self._held(stripe_of(chunk_key), chunk_key, timeout_s)
+
+    def of_journal(
+        self, name: str, *, timeout_s: float | None = None
+    ) -> AbstractContextManager[None]:
+        """The lock of the chunk that has the journal of this name."""
+        return self._held(journals.stripe_of(name), name, timeout_s)
+
     @contextmanager
-    def _of_thread(self, chunk_key: str, wait: bool) -> Iterator[int]:
+    def _held(self, stripe: int, what: str, timeout_s: float | None) -> Iterator[None]:
         if self._pid != os.getpid():
             self._new_process()
-        stripe = sha1(os.fsencode(chunk_key), usedforsecurity=False).digest()[0]
+        if self._own is not None:
+            what = f"{what}, by {self._own.path}/{LOCK_NAME}"
+        patience = Patience(what, self._timeout_s if timeout_s is None else timeout_s)
         lock = self._threads[stripe]
-        if not lock.acquire(blocking=wait):
-            raise BlockingIOError(errno.EAGAIN, "another thread has the lock")
+        while not lock.acquire(timeout=min(patience.left_s, SAID_AFTER_S)):
+            patience.nap()
         try:
-            yield stripe
-        finally:
-            lock.release()
-
-    def _taken(self, stripe: int, *, exclusive: bool, wait: bool) -> _Held:
-        """Take the lock of a stripe between processes."""
-        if self._path is None or self._root is None:
-            return _Held(None, nobody_writes=False)
-        while True:
-            file = self._file
-            if file is None:
-                if wait and not exclusive and not os.access(self._path, os.F_OK):
-                    return _Held(None, nobody_writes=True)
-                try:
-                    file = self._file = self._opened(exclusive=exclusive, wait=wait)
-                except (FileNotFoundError, NotFound):
-                    return _Held(None, nobody_writes=True)
-                except (BlockingIOError, ZarrfuseError):
-                    raise
-                except OSError:
-                    if exclusive:
-                        raise
-                    return _Held(None, nobody_writes=False)
-            if file.is_remote and not wait:
-                raise BlockingIOError(errno.EAGAIN, "a server has to be asked for the lock")
-            try:
-                ofd.lock(file.fd, stripe, exclusive=exclusive, wait=wait)
-            except ofd.NoLocksHere:
-                say_no_locks(self._root)
-                return _Held(None, nobody_writes=False)
-            if file.is_linked():
-                return _Held(file, nobody_writes=False)
-            ofd.unlock(file.fd, stripe)
-            if self._file is file:
-                self._file = None
-
-    def _opened(self, *, exclusive: bool, wait: bool) -> _LockFile:
-        assert self._path is not None
-        if not wait:
-            self._store.stat(_LOCK_KEY, wait=False)  # so that the kernel has the name at hand
-        return _LockFile(os.open(self._path, os.O_RDONLY | _OPEN))
-
-
-class WritersLocks(Locks):
-    """The same, for who writes: exclusive locks, too."""
-
-    def __init__(self, store: Store, workspace: Workspace) -> None:
-        super().__init__(store)
-        self._workspace = workspace
-
-    @contextmanager
-    def exclusive(self, chunk_key: str, *, wait: bool = True) -> Iterator[None]:
-        """Hold the lock of a chunk alone. Raises `BlockingIOError` if not `wait` and it is taken."""
-        with self._of_thread(chunk_key, wait) as stripe:
-            while True:
-                self._workspace.folder()  # with it, the lock file is there
-                held = self._taken(stripe, exclusive=True, wait=wait)
-                if not held.nobody_writes:
-                    break
+            file = None if self._own is None else self._taken(self._own, stripe, patience)
             try:
                 yield
             finally:
-                if held.file is not None:
-                    ofd.unlock(held.file.fd, stripe)
+                if file is not None:
+                    ofd.unlock(file.fd, stripe)
+        finally:
+            lock.release()
 
-    def _opened(self, *, exclusive: bool, wait: bool) -> _LockFile:
-        assert self._path is not None
-        if not exclusive and not wait:
-            self._store.stat(_LOCK_KEY, wait=False)
-        try:
-            return _LockFile(os.open(self._path, os.O_RDWR | _OPEN))
-        except PermissionError:
-            if exclusive:
-                raise
-            return super()._opened(exclusive=False, wait=wait)
+    def _taken(self, own: OwnFolder, stripe: int, patience: Patience) -> _LockFile | None:
+        """Take the lock of a stripe between processes; None where there are no such locks."""
+        while True:
+            self._workspace.folder()  # with it, the lock file is there
+            file = self._file
+            if file is None:
+                with suppress(FileNotFoundError):
+                    file = self._file = _LockFile(own.open(_LOCK, os.O_RDWR | os.O_NONBLOCK))
+                if file is None:
+                    continue
+            try:
+                ofd.lock(file.fd, stripe)
+            except BlockingIOError:
+                patience.nap()
+                continue
+            except ofd.NoLocksHere:
+                say_no_locks(own.root.path)
+                return None
+            if file.is_linked():
+                return file
+            ofd.unlock(file.fd, stripe)
+            if self._file is file:
+                self._file = None

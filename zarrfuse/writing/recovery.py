@@ -9,12 +9,13 @@ import time
 from collections.abc import Container
 from contextlib import suppress
 
-from zarrfuse.errors import Denied, NotAFolder, NotFound, ZarrfuseError, text_of
-from zarrfuse.stores.base import WritableStore
+from zarrfuse.errors import Corrupt, NotAFolder, NotFound, ZarrfuseError, text_of
+from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.writing import journal as journals
-from zarrfuse.writing.locks import WritersLocks
+from zarrfuse.writing.journal import Judge
+from zarrfuse.writing.locks import Locks
 from zarrfuse.writing.rolling import roll_forward
-from zarrfuse.writing.workspace import Workspace, root_of
+from zarrfuse.writing.workspace import Workspace, own_folder_of
 
 log = logging.getLogger(__name__)
 
@@ -22,23 +23,26 @@ OLD_S = 60.0
 """A journal without a lock is of a process that died when it is so old."""
 _PATIENCE_S = 5.0
 """So long a lock is waited for: who lives holds it for a moment."""
-_ASK_EVERY_S = 0.02
 
 
-def recover(store: WritableStore, workspace: Workspace, locks: WritersLocks) -> None:
-    """Do what leftover journals say, and delete what is left over and in none."""
+def recover(
+    store: WritableStore, workspace: Workspace, locks: Locks, judge: Judge | None = None
+) -> None:
+    """Do what leftover journals say, and delete what is left over and in none.
+
+    Raises `Denied` where the workspace is not to be trusted: whoever may put a journal there could have
+    files deleted.
+    """
+    workspace.check()
     try:
         found = list(journals.journals(store))
     except (NotFound, NotAFolder):
         return  # no workspace
-    except Denied as error:
-        log.error("whether a write was interrupted cannot be told: %s", error)
-        return
     for name, mtime_ns in found:
-        if root_of(store) is None and time.time() - mtime_ns / 1e9 < OLD_S:
+        if own_folder_of(store) is None and time.time() - mtime_ns / 1e9 < OLD_S:
             continue
         try:
-            finish(store, locks, name)
+            finish(store, locks, name, judge)
         except (ZarrfuseError, OSError) as error:
             log.error("a write that was interrupted cannot be finished: %s", text_of(error))
     try:
@@ -47,26 +51,21 @@ def recover(store: WritableStore, workspace: Workspace, locks: WritersLocks) -> 
         log.error("what was left over cannot be deleted: %s", text_of(error))
 
 
-def finish(store: WritableStore, locks: WritersLocks, name: str) -> None:
+def finish(store: WritableStore, locks: Locks, name: str, judge: Judge | None = None) -> None:
     """Do what the journal of that name says, if it is there, once its lock is free.
 
-    Raises what the store raises, and `BlockingIOError` if somebody holds the lock for long.
+    One that cannot be understood is deleted: nobody will ever do it. Raises what the store raises, and
+    `TimedOut` if somebody holds the lock for long.
     """
-    try:
-        journal = journals.load(store, name)
-    except NotFound:
-        return  # done meanwhile, by its own process
-    until = time.monotonic() + _PATIENCE_S
-    while True:
+    with suppress(NotFound), locks.of_journal(name, timeout_s=_PATIENCE_S):
         try:
-            with locks.exclusive(journal.key, wait=False), suppress(NotFound):
-                roll_forward(store, journals.load(store, name))
-                log.info("finished storing %s, which was interrupted", journal.key)
+            journal = journals.load(store, name, judge)
+        except Corrupt as error:
+            log.warning("%s; it is deleted", error)
+            store.remove(f"{OWN_NAME}/{name}")
             return
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(_ASK_EVERY_S)
+        roll_forward(store, journal)
+        log.info("finished storing %s, which was interrupted", journal.key)
 
 
 class _All:

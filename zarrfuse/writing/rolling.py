@@ -3,6 +3,10 @@
 Owns the way from a journal to its keys; used by `commits` and `recovery`, under the lock of the chunk.
 Doing it again changes nothing: a temporary part that is gone has been moved already, a key to be
 deleted that is gone has been deleted.
+
+Who reads takes no lock (`snapshot`). So where files are stored in place, what is under the key of the last
+part is deleted before any other part is moved, and the last part is moved last: as long as old and new
+parts are mixed, the chunk lacks one, and nobody takes it for whole.
 """
 
 from contextlib import suppress
@@ -14,9 +18,26 @@ from zarrfuse.writing.journal import Journal, Part, is_still, key_of
 
 def roll_forward(store: WritableStore, journal: Journal) -> None:
     """Do all that a journal says, so that it outlives the machine, and delete the journal."""
+    last = last_of(store, journal)
+    if last is not None and last.temporary is not None:
+        with suppress(NotFound):
+            store.stat(last.temporary)  # else it has been moved, after all others
+            clear(store, last)
     for part in journal.parts:
         move(store, part)
     settle(store, journal)
+
+
+def last_of(store: WritableStore, journal: Journal) -> Part | None:
+    """The part of which the key is cleared first; None where that does not matter."""
+    stored = [part for part in journal.parts if part.temporary is not None]
+    return stored[-1] if store.in_place and len(stored) > 1 else None
+
+
+def clear(store: WritableStore, part: Part) -> None:
+    """Delete what is under the key of a part that is about to be moved there."""
+    with suppress(NotFound):
+        store.remove(part.key)
 
 
 def move(store: WritableStore, part: Part, *, must_be_there: bool = False) -> None:

@@ -27,11 +27,11 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from zarrfuse.errors import Corrupt, Exists, NotFound, ZarrfuseError, text_of
+from zarrfuse.errors import Corrupt, Denied, Exists, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.writing import journal as journals
-from zarrfuse.writing.journal import Journal, Part
-from zarrfuse.writing.rolling import move, roll_forward, settle
+from zarrfuse.writing.journal import Journal, Judge, Part
+from zarrfuse.writing.rolling import clear, last_of, move, roll_forward, settle
 from zarrfuse.writing.undo import Before, discard
 from zarrfuse.writing.workspace import Workspace
 
@@ -47,20 +47,29 @@ class Several:
     `unfinished` are the chunks of which the journal stayed.
     """
 
-    def __init__(self, store: WritableStore, workspace: Workspace) -> None:
+    def __init__(
+        self, store: WritableStore, workspace: Workspace, judge: Judge | None = None
+    ) -> None:
         self._store = store
         self._workspace = workspace
+        self._judge = judge
         self.unfinished: set[str] = set()
 
     def carry_out(self, journal: Journal) -> None:
         """Put the journal and do what it says; its temporary parts are there."""
         store = self._store
-        moved: list[Part] = []
+        moved: list[Part] = []  # or cleared
         try:
             with Before(store, journal) as before:
                 try:
                     self._put(journal)
+                    last = last_of(store, journal)
+                    if last is not None:
+                        moved.append(last)
+                        clear(store, last)
                     for part in journal.parts:
+                        if part in moved:
+                            moved.remove(part)
                         moved.append(part)
                         # Without locks between processes another one may move it, too.
                         move(store, part, must_be_there=store.in_place)
@@ -101,11 +110,11 @@ class Several:
         """Do what the journal says that another process has put for the same chunk meanwhile."""
         store = self._store
         try:
-            roll_forward(store, journals.load(store, journals.name_of(key)))
+            roll_forward(store, journals.load(store, journals.name_of(key), self._judge))
         except NotFound:
             return  # done by itself
-        except Corrupt as error:  # nobody can do it, and the chunk is replaced
-            log.warning("%s", error)
+        except (Corrupt, Denied) as error:  # nobody may do it, and the chunk is replaced
+            log.warning("%s; the chunk is stored anew", error)
             with suppress(NotFound):
                 store.remove(journals.key_of(key))
 

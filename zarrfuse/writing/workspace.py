@@ -13,6 +13,7 @@ from collections.abc import Callable, Container
 from typing import Protocol
 
 from zarrfuse.stores.base import Store
+from zarrfuse.stores.own_folder import OwnFolder
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +29,10 @@ FOLDER = re.compile(r"w-[0-9a-z]+")
 _said_no_locks = False
 
 
-def root_of(store: Store) -> str | None:
-    """The folder on this machine that a store is; None where it is none."""
-    root = getattr(store, "root", None)
-    return root if isinstance(root, str) else None
+def own_folder_of(store: Store) -> OwnFolder | None:
+    """The folder of our own of a store on this machine; None where there are keys of a store."""
+    own = getattr(store, "own", None)
+    return own if isinstance(own, OwnFolder) else None
 
 
 def say_no_locks(root: str) -> None:
@@ -50,6 +51,9 @@ class Workspace(Protocol):
     @property
     def is_used(self) -> bool:
         """Whether this process has anything in it, or may have."""
+
+    def check(self) -> None:
+        """Raises `Denied`, with the reason, where nothing can be kept safely from others."""
 
     def folder(self) -> str:
         """The key of this process's own folder, which is there now. Raises what stores raise."""

@@ -1,0 +1,202 @@
+"""The folder of our own in a store on this machine, `.zarrfuse/`: who may be believed in it.
+
+Owns the rule which folders and files in it count, and opens them. Used by `local`, and by `writing`, which
+keeps its journals, locks and temporary files there. All is opened beneath the root of the store, never
+through a symlink, and judged by its own descriptor. What does not count is told of once, by name; it is
+neither used nor deleted.
+
+What counts belongs to who runs this process or, for root, to the owner of the store's root; nobody else
+may write it, or put something else in its place. People who write one store together do so by a group:
+where the root may be written by its group, and not by everybody, what belongs to that group counts, too.
+"""
+
+import errno
+import logging
+import os
+from stat import S_IMODE, S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
+
+from zarrfuse.errors import Denied, NotFound
+from zarrfuse.stores.base import OWN_NAME
+from zarrfuse.stores.beneath import open_beneath
+from zarrfuse.stores.root import Root
+
+log = logging.getLogger(__name__)
+
+_OWN = os.fsencode(OWN_NAME)
+_FOLDER = os.O_PATH | os.O_DIRECTORY
+_LIST = os.O_RDONLY | os.O_DIRECTORY
+_NO_FOLDER = frozenset({errno.ENOTDIR, errno.ELOOP})
+_RACES_TOLERATED = 1000
+
+
+class OwnFolder:
+    """`.zarrfuse/` below a root."""
+
+    def __init__(self, root: Root) -> None:
+        self.root = root
+        self.path = os.path.join(root.path, OWN_NAME)
+        """For messages."""
+        self._held: dict[bytes, int] = {}
+        self._told: set[str] = set()
+
+    def open(self, path: bytes, flags: int, *, wait: bool = True) -> int:
+        """A descriptor of what is at `path` in it (empty: itself).
+
+        Raises `Denied` for what does not count, and `OSError` as `beneath.open_beneath`.
+        """
+        names = path.split(b"/") if path else []
+        if any(name in (b"", b".", b"..") for name in names):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(path))
+        held = self._held.get(names[0]) if names else None
+        if held is None:
+            names.insert(0, _OWN)
+            fd = os.dup(self.root.fd)
+        else:  # a folder that this process has made, wherever others have moved it
+            names[0] = b"."
+            fd = os.dup(held)
+        shown = OWN_NAME if held is None else os.path.join(OWN_NAME, os.fsdecode(path))
+        for number, name in enumerate(names):
+            is_last = number == len(names) - 1
+            try:
+                below = self._step(fd, name, flags if is_last else _FOLDER, wait, shown)
+            finally:
+                os.close(fd)
+            fd = below
+            shown = os.path.join(OWN_NAME, os.fsdecode(path))
+        return fd
+
+    def _step(self, fd: int, name: bytes, flags: int, wait: bool, shown: str) -> int:
+        try:
+            below = open_beneath(fd, name, flags | os.O_NOFOLLOW, beneath=True, wait=wait)
+        except OSError as error:
+            if error.errno in _NO_FOLDER:
+                raise self._refused(shown, "is a symlink, or no folder") from None
+            raise
+        try:
+            self.judge(below, shown)
+        except BaseException:
+            os.close(below)
+            raise
+        return below
+
+    def make(self) -> int:
+        """The folder as a descriptor; it is made if it is not there.
+
+        Raises `Denied` if it does not count, or could not be kept from others, and `NotFound` if the
+        root is gone.
+        """
+        self.refuse_root()
+        for _ in range(_RACES_TOLERATED):
+            try:
+                os.mkdir(_OWN, 0o700, dir_fd=self.root.fd)
+            except FileExistsError:
+                pass
+            except FileNotFoundError:
+                if not self.root.follow():
+                    raise NotFound(f"{self.root.path} does not exist") from None
+                continue
+            except PermissionError:
+                raise Denied(f"{OWN_NAME} may not be made in {self.root.path}") from None
+            try:
+                fd = self.open(b"", _LIST)
+            except FileNotFoundError:
+                continue  # its last user has just deleted it
+            except PermissionError:
+                raise Denied(f"{self.path} may not be used by this user") from None
+            self._set_mode(fd)
+            return fd
+        raise OSError(errno.EBUSY, f"{self.path} is made and deleted all the time")
+
+    def is_there(self) -> bool:
+        """Whether there is anything of its name, which may count or not: somebody may be storing."""
+        try:
+            os.stat(_OWN, dir_fd=self.root.fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
+
+    def delete(self) -> None:
+        """Delete the folder itself, if it is empty. Raises `OSError`."""
+        os.rmdir(_OWN, dir_fd=self.root.fd)
+
+    def hold(self, name: str, fd: int) -> None:
+        """A folder that this process has made in it: from now on it is the one of that name."""
+        self._held[os.fsencode(name)] = fd
+
+    def let_go(self, name: str) -> None:
+        """The opposite of `hold`."""
+        self._held.pop(os.fsencode(name), None)
+
+    def _set_mode(self, fd: int) -> None:
+        """Let those write it who write the store together, and nobody else look into it."""
+        own, root = os.fstat(fd), self.root.status()
+        wanted = 0o2770 if _is_shared(root) and own.st_gid == root.st_gid else 0o700
+        if own.st_uid == os.geteuid() and S_IMODE(own.st_mode) != wanted:
+            os.fchmod(fd, wanted)
+
+    # -- who is believed
+
+    def judge(self, fd: int, shown: str) -> None:
+        """Raises `Denied` if a folder or file in it, or itself, does not count."""
+        fault = _fault(os.fstat(fd), self.root.status())
+        if fault is not None:
+            raise self._refused(shown, fault)
+
+    def refuse_root(self) -> None:
+        """Raises `Denied` where others could put theirs in the place of the folder."""
+        fault = _root_fault(self.root.status())
+        if fault is not None:
+            raise self._refused("", fault)
+
+    def _refused(self, shown: str, fault: str) -> Denied:
+        path = os.path.join(self.root.path, shown) if shown else self.root.path
+        text = f"{path} {fault}: what is in {OWN_NAME} is neither used nor deleted"
+        if text not in self._told:
+            self._told.add(text)
+            log.warning("%s", text)
+        return Denied(text)
+
+
+def new_file(folder: int, name: str, flags: int) -> int:
+    """Make a file in a folder of the workspace, for those alone who may use the folder."""
+    new = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags | new, 0o600, dir_fd=folder)
+    if os.fstat(folder).st_mode & S_IWGRP:  # the umask may keep the group out
+        os.fchmod(fd, 0o660)
+    return fd
+
+
+def new_folder(folder: int, name: str) -> int:
+    """Make a folder in a folder of the workspace; a descriptor of it."""
+    os.mkdir(name, 0o700, dir_fd=folder)
+    fd = os.open(name, _LIST | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    if os.fstat(folder).st_mode & S_IWGRP:
+        os.fchmod(fd, 0o2770)
+    return fd
+
+
+def _is_shared(root: os.stat_result) -> bool:
+    """Whether a group writes the store together."""
+    return bool(root.st_mode & S_IWGRP) and not root.st_mode & S_IWOTH
+
+
+def _root_fault(root: os.stat_result) -> str | None:
+    if root.st_mode & S_IWOTH and not root.st_mode & S_ISVTX:
+        return "may be written by everybody, and is not sticky"
+    return None
+
+
+def _fault(status: os.stat_result, root: os.stat_result) -> str | None:
+    """Why a folder or file of the workspace does not count; None if it does."""
+    if not (S_ISDIR(status.st_mode) or S_ISREG(status.st_mode)):
+        return "is a symlink, or no file and no folder"
+    is_of_group = _is_shared(root) and status.st_gid == root.st_gid
+    user = os.geteuid()
+    owners = {user, root.st_uid} if user == 0 else {user}
+    if status.st_uid not in owners and not is_of_group:
+        return f"belongs to user {status.st_uid}, not to user {user}, who runs this process"
+    if status.st_mode & S_IWOTH:
+        return "may be written by everybody"
+    if status.st_mode & S_IWGRP and not is_of_group:
+        return f"may be written by group {status.st_gid}, which does not write the store together"
+    return _root_fault(root)
