@@ -65,9 +65,9 @@ def put(store: WritableLocalStore, key: str, source: int) -> None:
 
 def renamed(store: WritableLocalStore, key: str, source: int) -> None:
     """By a temporary file, as chunks are stored."""
-    if not os.path.isdir(f"{store.root}/{OWN_NAME}/w"):
+    if not os.path.isdir(f"{store.root.path}/{OWN_NAME}/w"):
         for folder in (OWN_NAME, f"{OWN_NAME}/w"):
-            os.mkdir(f"{store.root}/{folder}", 0o700)
+            os.mkdir(f"{store.root.path}/{folder}", 0o700)
     store.put(f"{OWN_NAME}/w/0", source, 0, 3)
     store.rename(f"{OWN_NAME}/w/0", key)
 
