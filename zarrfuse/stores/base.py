@@ -188,6 +188,13 @@ class WritableStore(Store, Protocol):
         without folders of its own raises `NotSupported` for folders.
         """
 
+    def dress(self, key: str, like: str | int) -> None:
+        """Give a temporary file what it is to have when it is stored: that of the file that it replaces.
+
+        `like` is the key of that, or a descriptor. Nothing happens in a store whose files have no modes.
+        """
+        return
+
     def link(self, key: str, new_key: str) -> None:
         """Store the file `key` under a second name. Raises `Exists`, `NotFound`."""
 

@@ -134,6 +134,21 @@ class WritableLocalStore(LocalStore, WritableStore):
         mtime_ns: int | None = None,
     ) -> None:
         """See `base.WritableStore`."""
+        self._put(key, source, start, stop, sync=sync, new=new, mtime_ns=mtime_ns)
+
+    def _put(
+        self,
+        key: str,
+        source: int,
+        start: int,
+        stop: int,
+        *,
+        sync: bool,
+        new: bool,
+        mtime_ns: int | None,
+        like: os.stat_result | None = None,
+    ) -> None:
+        """`like`: see `dress`; what is replaced, unless given."""
         if not key:
             raise IsAFolder("the root is a folder")
         with self._at(key) as (folder, name), _ours(key):
@@ -146,14 +161,14 @@ class WritableLocalStore(LocalStore, WritableStore):
                     if new:
                         raise
             # Renaming onto a folder would tell, but only when all is copied.
-            old = _mode_of(folder, name)
+            old = _status_of(folder, name)
             if old is not None and new:
                 raise Exists(f"{key} is there")
-            if old is not None and S_ISDIR(old):
+            if old is not None and S_ISDIR(old.st_mode):
                 raise IsAFolder(f"{key} is a folder")
             with self._temporary(folder) as (at, temporary, fd):
                 if not _is_own(key):
-                    _store_as(fd, folder, name)
+                    _dress(fd, like or old)
                 inode = _inode(os.fstat(fd))
                 _write_new(fd, at, temporary, source, start, stop, sync=sync, mtime_ns=mtime_ns)
                 try:
@@ -183,7 +198,7 @@ class WritableLocalStore(LocalStore, WritableStore):
         ):
             is_own = _is_own(key)
             if is_own and not _is_own(new_key):
-                self._give(folder, name, key, new_folder, new_name)
+                _refuse_symlink(folder, name, key)
             try:
                 if replace:
                     os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
@@ -195,6 +210,21 @@ class WritableLocalStore(LocalStore, WritableStore):
                 if error.errno != errno.EXDEV or not is_own:
                     raise
                 self._move_over(key, new_key, new=not replace)
+
+    def dress(self, key: str, like: str | int) -> None:
+        """See `base.WritableStore`."""
+        if isinstance(like, int):
+            old: os.stat_result | None = os.fstat(like)
+        else:
+            old = None  # also where there is no folder yet
+            with suppress(NotFound), self._at(like) as (folder, name):
+                old = _status_of(folder, name)
+        with self._at(key) as (folder, name), _ours(key):
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _ANY | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                _dress(fd, old)
+            finally:
+                os.close(fd)
 
     def link(self, key: str, new_key: str) -> None:
         """See `base.WritableStore`. Raises `NotSupported` where files cannot have two names."""
@@ -282,20 +312,6 @@ class WritableLocalStore(LocalStore, WritableStore):
                 os.close(own)
         raise Denied(f"{self.own.path} is deleted again and again")
 
-    def _give(self, folder: int, name: str, key: str, new_folder: int, new_name: str) -> None:
-        """Make a file of the workspace what it is to be under its new name. Raises `OSError`, `Denied`.
-
-        One that has other names is a program's, and stays as it is.
-        """
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _ANY | os.O_CLOEXEC, dir_fd=folder)
-        try:
-            if os.fstat(fd).st_nlink == 1:
-                self.own.judge(fd, key)
-                with suppress(PermissionError):  # of another member of the group: it is up to him
-                    _store_as(fd, new_folder, new_name)
-        finally:
-            os.close(fd)
-
     def _file(self, fd: int, key: str) -> LocalFile:
         mode = os.fstat(fd).st_mode
         if S_ISREG(mode):
@@ -306,8 +322,16 @@ class WritableLocalStore(LocalStore, WritableStore):
     def _move_over(self, key: str, new_key: str, *, new: bool) -> None:
         file = self.edit(key, write=False)
         try:
-            self.put(new_key, file.fileno(), 0, file.size, new=new)
-            self.set_mtime(new_key, file.mtime_ns)
+            self._put(
+                new_key,
+                file.fileno(),
+                0,
+                file.size,
+                sync=True,
+                new=new,
+                mtime_ns=file.mtime_ns,
+                like=os.fstat(file.fileno()),
+            )
         finally:
             file.close()
         self.remove(key)
@@ -393,10 +417,12 @@ def _rename_new(folder: int, name: str, new_folder: int, new_name: str) -> None:
         code = ctypes.get_errno()
         if code not in (errno.EINVAL, errno.ENOSYS):  # EINVAL: also of a folder into itself
             raise OSError(code, os.strerror(code), name)
-    mode = _mode_of(folder, name)
-    if mode is None:
+    status = _status_of(folder, name)
+    if status is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-    if S_ISDIR(mode):  # it may replace an empty folder, so one is put there, which must be new
+    if S_ISDIR(
+        status.st_mode
+    ):  # it may replace an empty folder, so one is put there, which must be new
         os.mkdir(new_name, 0o777, dir_fd=new_folder)
         try:
             os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
@@ -409,23 +435,28 @@ def _rename_new(folder: int, name: str, new_folder: int, new_name: str) -> None:
     os.unlink(name, dir_fd=folder)
 
 
-def _mode_of(folder: int, name: str) -> int | None:
-    """Type and mode of a name, not followed; None where there is nothing."""
+def _status_of(folder: int, name: str) -> os.stat_result | None:
+    """What is under a name, not followed; None where there is nothing."""
     try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def _refuse_symlink(folder: int, name: str, key: str) -> None:
+    status = _status_of(folder, name)
+    if status is not None and not S_ISREG(status.st_mode):
+        raise Denied(f"{key} is no file: nothing that was to be stored")
 
 
 def _inode(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _store_as(fd: int, folder: int, name: str) -> None:
-    """Give a new file what it is to have under a name: the mode of the file that it replaces there,
-    else what the umask leaves."""
-    old = _mode_of(folder, name)
-    mode = 0o666 & ~_umask() if old is None or not S_ISREG(old) else S_IMODE(old)
+def _dress(fd: int, old: os.stat_result | None) -> None:
+    """Give a new file what it is to have when it is stored: the mode of the one that it replaces, else what
+    the umask leaves."""
+    mode = 0o666 & ~_umask() if old is None or not S_ISREG(old.st_mode) else S_IMODE(old.st_mode)
     if S_IMODE(os.fstat(fd).st_mode) != mode:
         os.fchmod(fd, mode)
 

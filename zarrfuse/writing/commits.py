@@ -242,6 +242,7 @@ class Commits:
             if sync:
                 os.fsync(spool.fd)
             source = spool.key
+            store.dress(source, target.key)
             try:
                 self._rename(source, target.key, new=new, sync=sync)
             except BaseException:
@@ -254,6 +255,7 @@ class Commits:
             source = self._workspace.temporary()
             try:
                 store.put(source, spool.fd, target.start, target.stop, sync=sync, mtime_ns=mtime_ns)
+                store.dress(source, target.key)
                 self._rename(source, target.key, new=new, sync=sync)
             except BaseException:
                 discard(store, [Part(target.key, source)])
@@ -322,6 +324,7 @@ class Commits:
             for target, temporary in zip(targets, temporaries, strict=True):
                 parts.append(Part(target.key, temporary))
                 store.put(temporary, fd, target.start, target.stop, sync=True, mtime_ns=mtime_ns)
+                store.dress(temporary, target.key)
             if store.in_place:
                 store.sync_folder(folder_of(temporaries[0]))
         except BaseException:
