@@ -300,8 +300,12 @@ def test_file_that_is_replaced_hands_its_mode_on(store, root, umask):
     put(store, "data/a", b"put")
     assert stat.S_IMODE((root / "data/a").stat().st_mode) == 0o640
     store.make_folder(f"{OWN_NAME}/w")
-    put(store, f"{OWN_NAME}/w/part", b"part")
-    store.rename(f"{OWN_NAME}/w/part", "data/a")
+    part = f"{OWN_NAME}/w/part"
+    put(store, part, b"part")
+    assert stat.S_IMODE((root / part).stat().st_mode) == 0o600
+    store.dress(part, "data/a")
+    store.remove("data/a")  # as when parts are moved
+    store.rename(part, "data/a")
     assert stat.S_IMODE((root / "data/a").stat().st_mode) == 0o640
     write(store, "other", b"", create=True)
     store.rename("other", "data/a")  # a program's own rename is its own affair

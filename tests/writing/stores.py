@@ -14,7 +14,7 @@ from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.writing.commits import Commits, Target
 from zarrfuse.writing.snapshot import snapshot
 
-CHANGES = ("put", "remove", "rename", "link", "make_folder", "sync_folder", "set_mtime")
+CHANGES = ("put", "dress", "remove", "rename", "link", "make_folder", "sync_folder", "set_mtime")
 
 
 class StepStore(ForwardingStore):

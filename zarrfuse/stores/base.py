@@ -196,6 +196,14 @@ class WritableStore(Store, Protocol):
         without folders of its own raises `NotSupported` for folders.
         """
 
+    def dress(self, key: str, like: str | int) -> None:
+        """Give a temporary file the owner and mode with which it is to be stored.
+
+        `like` is the key that it will be renamed to, or a descriptor of a file that has them. Raises
+        `NotFound` if there is no folder for that key. Does nothing in a store whose files have no modes.
+        """
+        return
+
     def link(self, key: str, new_key: str) -> None:
         """Store the file `key` under a second name. Raises `Exists`, `NotFound`."""
 

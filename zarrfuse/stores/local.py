@@ -187,8 +187,8 @@ class LocalStore(Store):
             raise NotFound(f"no key {key!r}")
         if self._remote and not wait:
             raise BlockingIOError(errno.EAGAIN, "the file system may have to ask a server")
-        if not path:
-            self.root.follow()
+        if not path and not self.root.is_there():
+            raise NotFound(f"{self.root.path} is deleted")
         try:
             try:
                 return self._open_path(path, flags, wait)

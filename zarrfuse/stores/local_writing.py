@@ -24,8 +24,9 @@ import ctypes
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from stat import S_ISDIR, S_ISREG
 
 from zarrfuse.errors import (
@@ -137,6 +138,21 @@ class WritableLocalStore(LocalStore, WritableStore):
         mtime_ns: int | None = None,
     ) -> None:
         """See `base.WritableStore`."""
+        self._put(key, source, start, stop, sync=sync, new=new, mtime_ns=mtime_ns)
+
+    def _put(
+        self,
+        key: str,
+        source: int,
+        start: int,
+        stop: int,
+        *,
+        sync: bool,
+        new: bool,
+        mtime_ns: int | None,
+        dress: Callable[[int], None] | None = None,
+    ) -> None:
+        """`dress`: gives the new file its owner and mode; those of what it replaces, unless given."""
         if not key:
             raise IsAFolder("the root is a folder")
         with self._at(key) as (folder, name), _ours(key):
@@ -149,19 +165,18 @@ class WritableLocalStore(LocalStore, WritableStore):
                     if new:
                         raise
             # Renaming onto a folder would tell, but only when all is copied.
-            old = _mode_of(folder, name)
+            old = _status_of(folder, name)
             if old is not None and new:
                 raise Exists(f"{key} is there")
-            if old is not None and S_ISDIR(old):
+            if old is not None and S_ISDIR(old.st_mode):
                 raise IsAFolder(f"{key} is a folder")
             with self._temporary(folder) as (at, temporary, fd):
                 inode = _inode(os.fstat(fd))
-                becomes = None if _is_own(key) else (folder, name)
                 _write_new(
                     *(fd, at, temporary, source, start, stop),
                     sync=sync,
                     mtime_ns=mtime_ns,
-                    becomes=becomes,
+                    dress=None if _is_own(key) else dress or partial(_dress, folder, name),
                 )
                 try:
                     if _inode(os.stat(temporary, dir_fd=at, follow_symlinks=False)) != inode:
@@ -190,7 +205,7 @@ class WritableLocalStore(LocalStore, WritableStore):
         ):
             is_own = _is_own(key)
             if is_own and not _is_own(new_key):
-                self._give(folder, name, key, new_folder, new_name)
+                _refuse_symlink(folder, name, key)
             try:
                 if replace:
                     os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
@@ -202,6 +217,19 @@ class WritableLocalStore(LocalStore, WritableStore):
                 if error.errno != errno.EXDEV or not is_own:
                     raise
                 self._move_over(key, new_key, new=not replace)
+
+    def dress(self, key: str, like: str | int) -> None:
+        """See `base.WritableStore`."""
+        with self._at(key) as (folder, name), _ours(key):
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _ANY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            if isinstance(like, int):
+                ownership.like(fd, like)
+                return
+            with self._at(like) as (new_folder, new_name), _ours(like):
+                ownership.like_replaced(fd, new_folder, new_name)
+        finally:
+            os.close(fd)
 
     def link(self, key: str, new_key: str) -> None:
         """See `base.WritableStore`. Raises `NotSupported` where files cannot have two names."""
@@ -293,19 +321,6 @@ class WritableLocalStore(LocalStore, WritableStore):
                 os.close(own)
         raise Denied(f"{self.own.path} is deleted again and again")
 
-    def _give(self, folder: int, name: str, key: str, new_folder: int, new_name: str) -> None:
-        """Make a file of the workspace what it is to be under its new name. Raises `OSError`, `Denied`.
-
-        One that has other names is a program's, and stays as it is.
-        """
-        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _ANY | os.O_CLOEXEC, dir_fd=folder)
-        try:
-            if os.fstat(fd).st_nlink == 1:
-                self.own.judge(fd, key)
-                ownership.like_replaced(fd, new_folder, new_name)
-        finally:
-            os.close(fd)
-
     def _file(self, fd: int, key: str) -> LocalFile:
         mode = os.fstat(fd).st_mode
         if S_ISREG(mode):
@@ -316,8 +331,16 @@ class WritableLocalStore(LocalStore, WritableStore):
     def _move_over(self, key: str, new_key: str, *, new: bool) -> None:
         file = self.edit(key, write=False)
         try:
-            self.put(new_key, file.fileno(), 0, file.size, new=new)
-            self.set_mtime(new_key, file.mtime_ns)
+            self._put(
+                new_key,
+                file.fileno(),
+                0,
+                file.size,
+                sync=True,
+                new=new,
+                mtime_ns=file.mtime_ns,
+                dress=partial(_dress_like, file.fileno()),
+            )
         finally:
             file.close()
         self.remove(key)
@@ -344,17 +367,17 @@ def _write_new(
     *,
     sync: bool,
     mtime_ns: int | None = None,
-    becomes: tuple[int, str] | None = None,
+    dress: Callable[[int], None] | None = None,
 ) -> None:
     """Write bytes [start, stop) of `source` to a new file and close it; delete it if that fails.
 
-    `becomes`: the folder and the name that it is about to be renamed to.
+    `dress` gives the file its owner and mode.
     """
     try:
         try:
             _copy(source, start, stop, fd, name)
-            if becomes is not None:
-                ownership.like_replaced(fd, *becomes)
+            if dress is not None:
+                dress(fd)
             if mtime_ns is not None:
                 os.utime(fd, ns=(mtime_ns, mtime_ns))
             if sync:
@@ -409,10 +432,12 @@ def _rename_new(folder: int, name: str, new_folder: int, new_name: str) -> None:
         code = ctypes.get_errno()
         if code not in (errno.EINVAL, errno.ENOSYS):  # EINVAL: also of a folder into itself
             raise OSError(code, os.strerror(code), name)
-    mode = _mode_of(folder, name)
-    if mode is None:
+    status = _status_of(folder, name)
+    if status is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-    if S_ISDIR(mode):  # it may replace an empty folder, so one is put there, which must be new
+    if S_ISDIR(
+        status.st_mode
+    ):  # it may replace an empty folder: one is put there, which must be new
         os.mkdir(new_name, 0o777, dir_fd=new_folder)
         try:
             os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
@@ -425,12 +450,26 @@ def _rename_new(folder: int, name: str, new_folder: int, new_name: str) -> None:
     os.unlink(name, dir_fd=folder)
 
 
-def _mode_of(folder: int, name: str) -> int | None:
-    """Type and mode of a name, not followed; None where there is nothing."""
+def _status_of(folder: int, name: str) -> os.stat_result | None:
+    """What is under a name, not followed; None where there is nothing."""
     try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def _refuse_symlink(folder: int, name: str, key: str) -> None:
+    status = _status_of(folder, name)
+    if status is not None and not S_ISREG(status.st_mode):
+        raise Denied(f"{key} is no file: nothing that was to be stored")
+
+
+def _dress(folder: int, name: str, fd: int) -> None:
+    ownership.like_replaced(fd, folder, name)
+
+
+def _dress_like(old: int, fd: int) -> None:
+    ownership.like(fd, old)
 
 
 def _inode(status: os.stat_result) -> tuple[int, int]:

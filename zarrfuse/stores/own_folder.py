@@ -5,6 +5,9 @@ keeps its journals, locks and temporary files there. All is opened beneath the r
 through a symlink, and judged by its own descriptor. What does not count is told of once, by name; it is
 neither used nor deleted.
 
+What is in a folder of a process that counts was put there by who may, and is not judged once more: a
+temporary part has the owner and mode already with which it will be stored.
+
 What counts belongs to who runs this process or, for root, to the owner of the store's root; nobody else
 may write it, or put something else in its place. People who write one store together do so by a group:
 where the root may be written by its group, and not by everybody, what belongs to that group counts, too.
@@ -27,6 +30,8 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY
 _LIST = os.O_RDONLY | os.O_DIRECTORY
 _NO_FOLDER = frozenset({errno.ENOTDIR, errno.ELOOP})
 _RACES_TOLERATED = 1000
+_PROCESSES = 1
+"""How deep in it the folders of processes lie."""
 
 
 class OwnFolder:
@@ -58,14 +63,14 @@ class OwnFolder:
         for number, name in enumerate(names):
             is_last = number == len(names) - 1
             try:
-                below = self._step(fd, name, flags if is_last else _FOLDER, wait, shown)
+                below = self._step(fd, name, flags if is_last else _FOLDER, wait, shown, number)
             finally:
                 os.close(fd)
             fd = below
             shown = os.path.join(OWN_NAME, os.fsdecode(path))
         return fd
 
-    def _step(self, fd: int, name: bytes, flags: int, wait: bool, shown: str) -> int:
+    def _step(self, fd: int, name: bytes, flags: int, wait: bool, shown: str, depth: int) -> int:
         try:
             below = open_beneath(fd, name, flags | os.O_NOFOLLOW, beneath=True, wait=wait)
         except OSError as error:
@@ -73,7 +78,9 @@ class OwnFolder:
                 raise self._refused(shown, "is a symlink, or no folder") from None
             raise
         try:
-            self.judge(below, shown)
+            fault = _fault(os.fstat(below), self.root.status(), is_part=depth > _PROCESSES)
+            if fault is not None:
+                raise self._refused(shown, fault)
         except BaseException:
             os.close(below)
             raise
@@ -136,12 +143,6 @@ class OwnFolder:
 
     # -- who is believed
 
-    def judge(self, fd: int, shown: str) -> None:
-        """Raises `Denied` if a folder or file in it, or itself, does not count."""
-        fault = _fault(os.fstat(fd), self.root.status())
-        if fault is not None:
-            raise self._refused(shown, fault)
-
     def refuse_root(self) -> None:
         """Raises `Denied` where others could put theirs in the place of the folder."""
         fault = _root_fault(self.root.status())
@@ -186,10 +187,12 @@ def _root_fault(root: os.stat_result) -> str | None:
     return None
 
 
-def _fault(status: os.stat_result, root: os.stat_result) -> str | None:
+def _fault(status: os.stat_result, root: os.stat_result, *, is_part: bool) -> str | None:
     """Why a folder or file of the workspace does not count; None if it does."""
     if not (S_ISDIR(status.st_mode) or S_ISREG(status.st_mode)):
         return "is a symlink, or no file and no folder"
+    if is_part:
+        return None
     is_of_group = _is_shared(root) and status.st_gid == root.st_gid
     user = os.geteuid()
     owners = {user, root.st_uid} if user == 0 else {user}

@@ -31,25 +31,25 @@ _PERMISSIONS = 0o777
 def like_replaced(fd: int, folder: int, name: str) -> None:
     """Give a new file what it is to have under a name in a folder, which it is about to be renamed to.
 
-    `fd` is open, not by path alone; `folder` may be. A file of several names stays as it is: it is
-    somebody's that was linked.
+    `fd` is open, not by path alone; `folder` may be.
     """
-    status = os.fstat(fd)
-    if not S_ISREG(status.st_mode) or status.st_nlink > 1:
-        return
     try:
         old = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         _make_new(fd, folder)
         return
     try:
-        replaced = os.fstat(old)
-        if S_ISREG(replaced.st_mode):
-            _give(fd, Access.of(replaced), _acl(old, _ACL))
+        if S_ISREG(os.fstat(old).st_mode):
+            like(fd, old)
         else:
             _make_new(fd, folder)
     finally:
         os.close(old)
+
+
+def like(fd: int, old: int) -> None:
+    """Give a new file what another one has, which is open, perhaps by path alone."""
+    _give(fd, Access.of(os.fstat(old)), _acl(old, _ACL))
 
 
 def give_new_file(fd: int, folder: int) -> None:

@@ -243,7 +243,7 @@ class Commits:
                 os.fsync(spool.fd)
             source = spool.key
             try:
-                self._rename(source, target.key, new=new, sync=sync)
+                self._place(source, target.key, new=new, sync=sync)
             except BaseException:
                 if not self._is_there(source):  # it has been renamed all the same
                     spool.give(target.key)
@@ -254,12 +254,21 @@ class Commits:
             source = self._workspace.temporary()
             try:
                 store.put(source, spool.fd, target.start, target.stop, sync=sync, mtime_ns=mtime_ns)
-                self._rename(source, target.key, new=new, sync=sync)
+                self._place(source, target.key, new=new, sync=sync)
             except BaseException:
                 discard(store, [Part(target.key, source)])
                 raise
         if sync:
             store.sync_folder(folder_of(target.key))
+
+    def _place(self, source: str, key: str, *, new: bool, sync: bool) -> None:
+        """Rename a temporary file, which gets the owner and mode of what it replaces."""
+        try:
+            self._stored.dress(source, key)
+        except NotFound:
+            make_folders(self._stored, folder_of(key), sync=sync)
+            self._stored.dress(source, key)
+        self._stored.rename(source, key, replace=not new)
 
     def _rename(self, source: str, key: str, *, new: bool, sync: bool) -> None:
         try:
@@ -322,6 +331,7 @@ class Commits:
             for target, temporary in zip(targets, temporaries, strict=True):
                 parts.append(Part(target.key, temporary))
                 store.put(temporary, fd, target.start, target.stop, sync=True, mtime_ns=mtime_ns)
+                store.dress(temporary, target.key)
             if store.in_place:
                 store.sync_folder(folder_of(temporaries[0]))
         except BaseException:

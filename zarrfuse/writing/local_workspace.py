@@ -117,7 +117,9 @@ class LocalWorkspace:
                 with self._set_up_lock(create=False) as own:
                     if own is not None:
                         self._delete_folder(own, ours.name)
-        except (Denied, TimedOut, OSError) as error:
+        except Denied:
+            pass  # `own_folder` has said why
+        except (TimedOut, OSError) as error:
             log.warning("%s cannot be deleted: %s", self._own.path, error)
         finally:
             if ours is not None:
@@ -125,7 +127,9 @@ class LocalWorkspace:
                 ours.close()
         try:
             self._delete_unused()
-        except (Denied, TimedOut, OSError) as error:
+        except Denied:
+            pass
+        except (TimedOut, OSError) as error:
             log.warning("%s cannot be deleted: %s", self._own.path, error)
 
     # -- making

@@ -107,6 +107,7 @@ class Before:
                         sync=True,
                         mtime_ns=reader.mtime_ns,
                     )
+                    store.dress(temporary, reader.fileno())
                 else:
                     parts.append(Part(part.key, None))
             store.sync_folder(workspace.folder())
