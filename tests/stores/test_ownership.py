@@ -69,6 +69,7 @@ def renamed(store: WritableLocalStore, key: str, source: int) -> None:
         for folder in (OWN_NAME, f"{OWN_NAME}/w"):
             os.mkdir(f"{store.root.path}/{folder}", 0o700)
     store.put(f"{OWN_NAME}/w/0", source, 0, 3)
+    store.dress(f"{OWN_NAME}/w/0", key)
     store.rename(f"{OWN_NAME}/w/0", key)
 
 
@@ -187,17 +188,22 @@ source = os.open("/proc/self/exe", os.O_RDONLY)
 os.setgroups([{GROUP}])
 os.setegid({OTHER})
 os.seteuid({OTHER})
-for key in ("file", "foreign", "new"):
-    store.put(key, source, 0, 1)
+for name in ("file", "foreign", "new"):
+    store.put("shared/" + name, source, 0, 1)
 """
 
 
 def test_who_is_not_root_keeps_the_group_if_it_is_one_of_theirs_else_gives_it_no_more(root):
-    (root / "foreign").write_bytes(b"foreign")
-    os.chown(root / "foreign", OWNER, OWNER)
-    (root / "foreign").chmod(0o664)
-    root.chmod(0o2777)
+    root.chmod(0o1777)
+    shared = root / "shared"
+    shared.mkdir()
+    os.chown(shared, OWNER, GROUP)
+    shared.chmod(0o2777)
+    (root / "file").rename(shared / "file")
+    (shared / "foreign").write_bytes(b"foreign")
+    os.chown(shared / "foreign", OWNER, OWNER)
+    (shared / "foreign").chmod(0o664)
     subprocess.run([sys.executable, "-c", AS_SOMEBODY, root], check=True, umask=0o027)
-    assert told(root / "file") == (OTHER, GROUP, 0o640)
-    assert told(root / "foreign") == (OTHER, GROUP, 0o644)
-    assert told(root / "new") == (OTHER, GROUP, 0o640)  # setgid
+    assert told(shared / "file") == (OTHER, GROUP, 0o640)
+    assert told(shared / "foreign") == (OTHER, GROUP, 0o644)
+    assert told(shared / "new") == (OTHER, GROUP, 0o640)  # setgid

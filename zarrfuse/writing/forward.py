@@ -13,7 +13,6 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -303,11 +302,8 @@ class RolledForward(Store):
             return None
         if not self._is_believed(said, wait=wait):
             return None
-        access = entry.access
-        with suppress(NotFound):  # which is what it will have, see `stores.ownership`
-            access = self.inner.stat(key, wait=wait).access
         name = key.rpartition("/")[2]
-        return Entry(name, entry.kind, entry.size, entry.mtime_ns, access=access)
+        return Entry(name, entry.kind, entry.size, entry.mtime_ns, access=entry.access)
 
     def _will_be_folder(self, picture: _Picture, folder: str, *, wait: bool) -> bool:
         above, _, name = folder.rpartition("/")
