@@ -275,7 +275,7 @@ class WritingOperations(StoringOperations):
         if writer.is_private:
             file = self._copy_apart(Opening(directory, text), writer)
             return self._handle_on(file), self._told_of(file)
-        told = self._told(directory, entry_of(self._new(directory, text), writer))
+        told = self._told(directory, entry_of(Entry(text, Kind.FILE, 0, 0), writer))
         file = self._opened_shared(directory, directory.slots[text], writer)
         return self._handle_on(file), told
 

@@ -50,6 +50,9 @@ def store(folder: Path) -> Path:
             "merged/c/0/0.b": b"cd",
             "merged/c/0/1": b"ab",
             "merged/c/0/1.b": b"cd",
+            "mixed/zarr.json": array(transformers=[PARTS]),
+            "mixed/c/0/0": b"ab",
+            "mixed/c/0/0.b": b"cd",
             "nested/zarr.json": array(transformers=[concat_parts(("", 2), ("_own/b", 2))]),
             "nested/c/0/0": b"ab",
             "nested/c/0/0_own/b": b"cd",
@@ -68,7 +71,9 @@ def store(folder: Path) -> Path:
         (root / key).chmod(0o700)
     (root / "private/secret.txt").chmod(0o644)
     (root / "link.txt").symlink_to("private/secret.txt")
-    os.chown(root / "owned.txt", OWNER, GROUP)
+    for key in ("owned.txt", "mixed/c/0/0"):
+        os.chown(root / key, OWNER, GROUP)
+    (root / "mixed/c/0/0.b").chmod(0o640)
     (root / "owned.txt").chmod(0o640)
     return root
 
@@ -175,6 +180,9 @@ def test_files_and_folders_have_the_owner_and_mode_of_what_is_stored(
 def test_merged_chunk_permits_what_all_parts_do(point: Path) -> None:
     assert stat.S_IMODE((point / "chunks/merged/c/0/0").stat().st_mode) == 0o400
     assert stat.S_IMODE((point / "chunks/merged/c/0/1").stat().st_mode) == 0o444
+    status = (point / "chunks/mixed/c/0/0").stat()  # its other part is somebody else's
+    assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (0, 0o440)
+    assert by_nobody("cat", point / "chunks/mixed/c/0/0") == "Permission denied"
 
 
 def test_zip_has_the_owner_and_mode_of_its_file(store: Path, folder: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from zarrfuse.errors import Corrupt, Stale
 from zarrfuse.spec.concat_parts import Layout
-from zarrfuse.stores.access import Access, all_of
+from zarrfuse.stores.access import Access, of_parts
 from zarrfuse.stores.base import Reader, Store
 
 
@@ -76,7 +76,7 @@ class Segmented:
         self._layout = Layout([segment.size for segment in segments])
         self.size = self._layout.size
         self.mtime_ns = max((segment.mtime_ns for segment in segments), default=0)
-        self.access = all_of(getattr(segment, "access", None) for segment in segments)
+        self.access = of_parts(getattr(segment, "access", None) for segment in segments)
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`."""

@@ -56,6 +56,15 @@ def all_of(accesses: Iterable[Access | None]) -> Access | None:
     return reduce(both, accesses, None)
 
 
+def of_parts(accesses: Iterable[Access | None]) -> Access | None:
+    """What all parts of one file permit, in whatever order they are found.
+
+    It belongs to the owner with the lowest number.
+    """
+    known = sorted({(access.uid, access.gid, access.mode) for access in accesses if access})
+    return all_of(Access(mode, uid, gid) for uid, gid, mode in known)
+
+
 def as_folder(file: Access | None) -> Access | None:
     """That of a folder which stands for a file: who may read the file may enter it."""
     if file is None:

@@ -15,7 +15,7 @@ from zarrfuse.errors import Corrupt, Denied, NotFound
 from zarrfuse.files.segments import Broken, Segmented, Stored
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
-from zarrfuse.stores.access import all_of, both, way_through
+from zarrfuse.stores.access import both, of_parts, way_through
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views.base import join
 from zarrfuse.writing.snapshot import snapshot
@@ -250,7 +250,7 @@ def _summed(name: str, parts: Sequence[Entry]) -> Entry:
         Kind.FILE,
         sum(part.size for part in parts),
         max(part.mtime_ns for part in parts),
-        access=all_of(part.access for part in parts),
+        access=of_parts(part.access for part in parts),
     )
 
 

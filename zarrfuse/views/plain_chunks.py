@@ -388,8 +388,10 @@ class PlainChunks:
                 if entry.kind is Kind.FILE:
                     coords = self._node.chunk_at(key)
                     if coords is not None:
-                        access = both(entry.access, way) if way else entry.access
-                        yield coords, replace(entry, access=access)
+                        if way is None:
+                            yield coords, entry
+                        else:
+                            yield coords, replace(entry, access=both(entry.access, way))
                 elif self._layout.way == "unknown":
                     below = folder.child(entry.name)
                     if entry.kind is Kind.FOLDER and not entry.denied and below.loaded() is None:

@@ -157,12 +157,13 @@ class _Noticed:
     `views.base.Writer`."""
 
     __slots__ = (
-        *("_stored", "_writer", "close", "is_private", "readinto", "set_mtime"),
+        *("_stored", "_writer", "access", "close", "is_private", "readinto", "set_mtime"),
         *("truncate", "write"),
     )
 
     def __init__(self, writer: Writer, stored: Callable[[], None]) -> None:
         self.is_private = writer.is_private
+        self.access = getattr(writer, "access", None)
         self._writer = writer
         self._stored = stored
         self.readinto = writer.readinto

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.writing.commits import Commits, OnDisk, copy_reader, write_all
@@ -42,6 +43,8 @@ class SpooledWriter:
         self._touch = touch
         self._guard = threading.Lock()
         self._base: Reader | None = None if base is None else base()
+        self.access: Access | None = getattr(self._base, "access", None)
+        """That of the file of before, if it tells."""
         self._spool: Spool | None = None
         self._changed = base is None
         self._set_mtime_ns: int | None = None
