@@ -6,18 +6,22 @@ made of documents alone. Used by `plain` and `plain_nodes`.
 """
 
 import threading
+from itertools import islice
 from weakref import WeakValueDictionary
 
 from zarrfuse.errors import MetadataError, NotAFolder, NotFound, text_of
 from zarrfuse.spec.consolidated_v2 import reason_to_stay
 from zarrfuse.spec.plain_v2 import as_v3
 from zarrfuse.stores.base import Kind, Store, read
+from zarrfuse.stores.pool import Threads
 from zarrfuse.views.base import join
 from zarrfuse.views.chunks import ChunksFolder
 from zarrfuse.views.nodes import LARGEST_DOCUMENT, Loaded
 
-LARGEST_HIERARCHY = 2000
+LARGEST_HIERARCHY = 5000
 """So many names are looked at where a hierarchy has no consolidated metadata; none in its arrays."""
+_AT_ONCE = 16
+"""So many folders are looked at at one time: an object store takes some 0.1 s for each."""
 
 
 class Hierarchy:
@@ -90,27 +94,45 @@ def _reason_to_stay(store: Store, folder: ChunksFolder) -> str | None:
 
 
 def _found_below(topmost: ChunksFolder) -> str | None:
-    names = 0
-    folders = [topmost]
-    while folders:
-        folder = folders.pop()
-        try:
-            loaded = folder.loaded()
-            if loaded is not None:
-                if loaded.is_v2 and loaded.node is not None:
-                    as_v3(loaded.node)
-                if not (loaded.is_v2 and loaded.is_group):
-                    continue
-            for entry in folder.scan():
-                names += 1
+    """The same, from the documents of all nodes."""
+    threads = Threads(_AT_ONCE, "zarr-v2")
+    try:
+        names = 0
+        level = [topmost]
+        while level:
+            below: list[ChunksFolder] = []
+            for reason, count, folders in threads.map(_look, level):
+                names += count
                 if names > LARGEST_HIERARCHY:
                     return f"it has more than {LARGEST_HIERARCHY} names, and no .zmetadata"
-                if entry.kind is Kind.FOLDER and not entry.denied:
-                    folders.append(folder.child(entry.name))
-        except MetadataError as error:
-            return join(folder.path, str(error))
-        except (NotFound, NotAFolder):  # it has just gone
-            continue
-        except Exception as error:  # whatever a store raises
-            return f"{folder.path or 'the root'} cannot be looked at: {text_of(error)}"
+                if reason is not None:
+                    return reason
+                below += folders
+            level = below
+    finally:
+        threads.shutdown()
     return None
+
+
+def _look(folder: ChunksFolder) -> tuple[str | None, int, list[ChunksFolder]]:
+    """Why a node has to stay Zarr v2, or how many names there are in its folder, and the folders."""
+    names = 0
+    below = []
+    try:
+        loaded = folder.loaded()
+        if loaded is not None:
+            if loaded.is_v2 and loaded.node is not None:
+                as_v3(loaded.node)
+            if not (loaded.is_v2 and loaded.is_group):
+                return None, 0, []
+        for entry in islice(folder.scan(), LARGEST_HIERARCHY + 1):
+            names += 1
+            if entry.kind is Kind.FOLDER and not entry.denied:
+                below.append(folder.child(entry.name))
+    except MetadataError as error:
+        return join(folder.path, str(error)), 0, []
+    except (NotFound, NotAFolder):  # it has just gone
+        return None, 0, []
+    except Exception as error:  # whatever a store raises
+        return f"{folder.path or 'the root'} cannot be looked at: {text_of(error)}", 0, []
+    return None, names, below

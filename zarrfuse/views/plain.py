@@ -119,6 +119,8 @@ class PlainFolder(PlacedFolder[PlainNode]):
                 return place.chunks.open_chunk((), wait=wait)
         if place.is_taken(name, Kind.FILE):
             raise NotFound(f"{name} in {self.path} holds chunks, shown under {TOP}")
+        if name == TOP:
+            self.lookup(name, wait=wait)  # which says of an array that stays Zarr v2 that it does
         return place.folder.open(name, wait=wait)
 
     def facts(self, name: str | None) -> Facts:
