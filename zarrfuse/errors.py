@@ -184,6 +184,8 @@ def errno_of(error: BaseException) -> int:
         return error.errno or errno.EIO
     if isinstance(error, TimeoutError):
         return errno.ETIMEDOUT
+    if isinstance(error, MemoryError):
+        return errno.ENOMEM
     if isinstance(error, OSError) and isinstance(error.errno, int):
         if error.errno in _PASSED_ON:
             return error.errno

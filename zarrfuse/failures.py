@@ -40,7 +40,7 @@ class Failures:
             log.debug("%s: %s", request, text)
         elif text not in self._logged and len(self._logged) < _MOST_LOGGED:
             self._logged.add(text)
-            log.error("%s failed and is answered as EIO", request, exc_info=error)
+            log.error("%s failed, answered as %s", request, errorcode[code], exc_info=error)
         return code
 
     def status(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ that are out for long no longer count among those that run, up to a bound; and a
 all of its threads to calls that were given up answers `TimedOut` at once, until one of them returns.
 """
 
+import errno
 import logging
 import threading
 import time
@@ -148,9 +149,9 @@ class Workers:
             call = await self._begin(folder)
             try:
                 trio.lowlevel.start_thread_soon(work, deliver)
-            except BaseException:  # no thread could be started
+            except RuntimeError as error:
                 self._end(call)
-                raise
+                raise OSError(errno.ENOMEM, f"no thread for a store call: {error}") from None
             result: T = await trio.lowlevel.wait_task_rescheduled(abandon)
             return result
         finally:

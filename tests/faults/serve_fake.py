@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import traceback
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,9 @@ def store_of(spec: dict[str, Any], source: Path) -> Store:
     kind = spec["store"]
     if kind == "lying":
         return lying()
+    if kind == "memory":
+        places = product(range(spec["folders"]), range(spec["files"]))
+        return MemoryStore({f"{folder}/{file}": b"data" for folder, file in places})
     local = LocalStore(str(source))
     if kind == "local":
         return local

@@ -28,7 +28,7 @@ from zarrfuse.failures import Failures
         (OSError(errno.ENOSPC, "full"), "ENOSPC"),
         (OSError(errno.EDQUOT, "full"), "EDQUOT"),
         (OSError(errno.EMFILE, "no descriptor"), "EMFILE"),
-        (MemoryError(), "EIO"),
+        (MemoryError(), "ENOMEM"),
         (KeyError("not ours"), "EIO"),
     ],
 )

@@ -1,5 +1,6 @@
 """Store calls in threads: what comes back, how many at a time, and who is given up."""
 
+import errno
 import threading
 from functools import partial
 
@@ -87,8 +88,9 @@ def test_place_is_given_back_when_no_thread_can_be_started(monkeypatch):
         workers = Workers(1, 30)
         with monkeypatch.context() as patch:
             patch.setattr(trio.lowlevel, "start_thread_soon", none_left)
-            with pytest.raises(RuntimeError):
+            with pytest.raises(OSError, match="no thread") as refused:
                 await workers.run(lambda: 7, "a")
+        assert refused.value.errno == errno.ENOMEM
         assert await workers.run(lambda: 7, "a") == 7
 
     trio.run(main)
