@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterator
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
 
-from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceError, ZarrfuseError
+from zarrfuse.errors import Denied, NameTooLong, NotAFolder, NotFound, SourceError, ZarrfuseError
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Store
 from zarrfuse.stores.beneath import open_beneath
 from zarrfuse.stores.descriptor import is_remote, read_full
@@ -25,6 +25,9 @@ from zarrfuse.stores.descriptor import is_remote, read_full
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _LIST = os.O_RDONLY | os.O_DIRECTORY
 _LOOK = os.O_PATH | os.O_NOFOLLOW
+
+LONGEST_KEY = 4095
+"""Bytes of a path (PATH_MAX without the NUL behind it)."""
 
 
 class LocalReader:
@@ -231,6 +234,8 @@ class LocalStore(Store):
             return Denied(f"{key} leads out of {self.root}")
         if error.errno == errno.ENXIO:  # a socket, or a device without a driver
             return NotFound(f"{key} is no file")
+        if error.errno == errno.ENAMETOOLONG:
+            return NameTooLong(f"{key} is too long, or a name in it")
         return error
 
     def _inside(self, real: str) -> str | None:

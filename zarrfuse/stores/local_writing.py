@@ -34,6 +34,7 @@ from zarrfuse.errors import (
     Exists,
     Invalid,
     IsAFolder,
+    NameTooLong,
     NotAFolder,
     NotEmpty,
     NotFound,
@@ -44,7 +45,7 @@ from zarrfuse.errors import (
 )
 from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.stores.kept_folders import KeptFolders
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local import LONGEST_KEY, LocalStore
 from zarrfuse.stores.local_file import LocalFile
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
@@ -252,6 +253,9 @@ class WritableLocalStore(LocalStore, WritableStore):
             raise Denied(f"{key or 'the root'} is no name that can be changed")
         if "\0" in name:
             raise NotFound(f"no key {key!r}")
+        # By way of its folder it could be made, and would never be found.
+        if len(os.fsencode(key)) > LONGEST_KEY:
+            raise NameTooLong(f"{key} is longer than the {LONGEST_KEY} bytes of a path")
         with self._folders.opened(above, _FOLDER) as fd:
             yield fd, name
 
