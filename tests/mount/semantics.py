@@ -35,6 +35,7 @@ DISKS_DIFFER = {
     "`setxattr`, `removexattr`",
     "`getxattr`, `listxattr`",
     "`chown` to somebody else",
+    "`st_nlink` counts the folders in it",
     "`inotify` of what changes in another view",
 }
 """Not every disk has these, or they need rights, or a disk has no such thing."""
@@ -766,6 +767,13 @@ def unlink_what_is_read(place: Place) -> str | None:
     return None
 
 
+@file("`unlink` while it is open to read: it counts no name (`st_nlink`)")
+def links_of_unlinked(place: Place) -> str | None:
+    with opened(place.file, os.O_RDONLY) as fd:
+        os.unlink(place.file)
+        return None if os.fstat(fd).st_nlink == 0 else "no"
+
+
 @file("`unlink` while it is open to write: it stays deleted")
 def unlink_what_is_written(place: Place) -> str | None:
     with opened(place.file, BOTH) as fd:
@@ -891,6 +899,13 @@ def time_when_written(place: Place) -> str | None:
         patch(place, fd)
     assert os.stat(place.file).st_mtime_ns > 10**18
     return None
+
+
+@file("`st_ctime`: another time than that of the last change")
+def time_of_status(place: Place) -> str | None:
+    os.utime(place.file, ns=(10**18, 10**18))
+    found = os.stat(place.file)
+    return "no" if found.st_ctime_ns == found.st_mtime_ns else None
 
 
 @file("`setxattr`, `removexattr`")
@@ -1194,6 +1209,11 @@ def sync_folder(place: Place) -> str | None:
         os.fsync(fd)
         os.fdatasync(fd)
     return None
+
+
+@folder("`st_nlink` counts the folders in it")
+def links_of_folder(place: Place) -> str | None:
+    return None if os.stat(place.full.parent).st_nlink > 1 else "no"
 
 
 @folder("`chmod`")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISLNK, S_ISREG
 
-from zarrfuse.errors import Denied, NotAFolder, NotFound, ZarrfuseError
+from zarrfuse.errors import Denied, NameTooLong, NotAFolder, NotFound, ZarrfuseError
 from zarrfuse.stores.access import Access, all_of, way_through
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.stores.beneath import open_beneath
@@ -31,6 +31,9 @@ _LIST = os.O_RDONLY | os.O_DIRECTORY
 _LOOK = os.O_PATH | os.O_NOFOLLOW
 _OWN = os.fsencode(OWN_NAME)
 _IN_OWN = _OWN + b"/"
+
+LONGEST_KEY = 4095
+"""Bytes of a path (PATH_MAX without the NUL behind it)."""
 
 
 class LocalReader:
@@ -235,6 +238,8 @@ class LocalStore(Store):
             return Denied(f"{key} leads out of {self.root.path}")
         if error.errno == errno.ENXIO:  # a socket, or a device without a driver
             return NotFound(f"{key} is no file")
+        if error.errno == errno.ENAMETOOLONG:
+            return NameTooLong(f"{key} is too long, or a name in it")
         return error
 
     def _real(self, key: str) -> str:

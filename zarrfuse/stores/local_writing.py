@@ -35,6 +35,7 @@ from zarrfuse.errors import (
     Exists,
     Invalid,
     IsAFolder,
+    NameTooLong,
     NotAFolder,
     NotEmpty,
     NotFound,
@@ -46,7 +47,7 @@ from zarrfuse.errors import (
 from zarrfuse.stores import ownership
 from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.stores.kept_folders import KeptFolders
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local import LONGEST_KEY, LocalStore
 from zarrfuse.stores.local_file import LocalFile
 from zarrfuse.stores.own_folder import new_file
 
@@ -297,6 +298,9 @@ class WritableLocalStore(LocalStore, WritableStore):
             raise Denied(f"{key or 'the root'} is no name that can be changed")
         if "\0" in name:
             raise NotFound(f"no key {key!r}")
+        # By way of its folder it could be made, and would never be found.
+        if len(os.fsencode(key)) > LONGEST_KEY:
+            raise NameTooLong(f"{key} is longer than the {LONGEST_KEY} bytes of a path")
         with self._folders.opened(above, _FOLDER) as fd:
             yield fd, name
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeAlias
 
-from zarrfuse.errors import MetadataError, NotFound, guarded, text_of
+from zarrfuse.errors import MetadataError, NameTooLong, NotFound, guarded, text_of
 from zarrfuse.spec.node import Node, NodeError, parse_v3
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
 from zarrfuse.spec.references import resolve
@@ -129,7 +129,7 @@ class _Document:
         for document in DOCUMENTS:
             try:
                 entry = self._store.stat(join(self._path, document), wait=wait)
-            except NotFound:
+            except (NotFound, NameTooLong):  # of a longer name there is nothing
                 continue
             if entry.kind is Kind.FILE:
                 return self._take(document, entry, change, wait)
