@@ -2,15 +2,23 @@
 PYTHON ?= python3
 export PYTHON
 
-.PHONY: demo test lint bench
+.PHONY: demo test test-thorough lint bench
 
 demo:    ## write a small dataset, mount it, and show what is in it
 	.ci/setup demo
 	.venv/bin/zarrfuse demo
 
-test:    ## run all tests; extra arguments: make test ARGS="-k name"
+# Two processes run the tests; one with ARGS="-n 0". What the many processes that tests start have
+# compiled of Python stays for the next one.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m pytest -n 2 --dist worksteal
+
+test:    ## run the tests, of what is random or many a sample; make test ARGS="-k name"
 	.ci/setup test
-	.venv/bin/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
+
+test-thorough: ## run the tests with everything that is sampled by `make test`
+	.ci/setup test
+	$(PYTEST) --thorough $(ARGS)
 
 lint:    ## style, types, and that imports point down
 	.ci/setup lint

@@ -4,7 +4,6 @@ Every mount is served by a process of its own: a test that reads a mount from th
 serves it would wait for itself.
 """
 
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,8 +17,9 @@ from zarrfuse.dataset import write_demo
 
 __all__ = ["bucket", "clear", "drop_caches", "object_server", "wait_for", "zarrfuse"]
 
+pytest_plugins = ("sampling", "fuse_connections")
+
 Mounter = Callable[..., Path]
-FUSE_CONNECTIONS = "/sys/fs/fuse/connections"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,17 +30,6 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     left = [m.mountpoint for m in mounts.mounts() if Path(m.mountpoint).is_relative_to(base)]
     clear(base)
     assert not left, f"tests left these mounts: {left}"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def fuse_connections() -> Iterator[None]:
-    """`/sys/fs/fuse/connections`, where systemd is not there to mount it (a container)."""
-    if os.geteuid() != 0 or os.path.ismount(FUSE_CONNECTIONS):
-        yield
-        return
-    subprocess.run(["mount", "-t", "fusectl", "fusectl", FUSE_CONNECTIONS], check=False)
-    yield
-    subprocess.run(["umount", FUSE_CONNECTIONS], check=False)
 
 
 @pytest.fixture(scope="session")

@@ -101,7 +101,6 @@ def test_an_array_of_a_type_that_is_not_core(
             "compressors": None,
         },
     ],
-    ids=str,
 )
 @pytest.mark.filterwarnings("ignore:Combining")
 def test_an_array_of_zarr_v3(tmp_path: Path, settings: dict[str, Any]) -> None:

@@ -1,0 +1,93 @@
+"""How much of what can be tried is tried: a sample, or everything with `pytest --thorough`.
+
+The sample is drawn by a seed that the header of the report shows; `--sample-seed` gives it again. What
+is drawn for a test depends on the seed and the test's name alone, so it can be run again by itself.
+
+- `examples(200)`: how many examples Hypothesis makes, for `@settings(max_examples=...)`.
+- The marker `sampled(3)` keeps one of three cases of a parametrised test. Nothing is left out when a
+  test is named on the command line by its id.
+- The fixture `sample` draws in a test: `sample.count(125, default=25)`, `sample.steps(400, every=3)`.
+"""
+
+import math
+import random
+
+import pytest
+from hypothesis import settings
+
+DEFAULT, THOROUGH = "default", "thorough"
+FEWER, LEAST = 5, 20
+"""Of the examples of the thorough profile one fifth is made by default, but at least 20."""
+
+
+def is_thorough() -> bool:
+    """Whether everything is tried."""
+    return settings.get_current_profile_name() == THOROUGH
+
+
+def examples(thorough: int) -> int:
+    """How many examples Hypothesis makes where the thorough profile makes so many."""
+    return thorough if is_thorough() else min(thorough, max(LEAST, thorough // FEWER))
+
+
+class Sample:
+    """What one test tries; without a seed, everything."""
+
+    def __init__(self, seed: str | None) -> None:
+        self._chance = None if seed is None else random.Random(seed)
+
+    def count(self, everything: int, *, default: int) -> int:
+        """How often to do what is done at random anyway."""
+        return everything if self._chance is None else default
+
+    def steps(self, end: int, *, every: int) -> range:
+        """The numbers from 0 to `end`; in a sample every so many of them, from a random one on."""
+        return (
+            range(end) if self._chance is None else range(self._chance.randrange(every), end, every)
+        )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("sampling")
+    group.addoption("--thorough", action="store_true", help="try everything, not a sample")
+    group.addoption("--sample-seed", type=int, help="the seed by which the sample is drawn")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    marker = "sampled(every): a parametrised test of which one case in so many is run by default"
+    config.addinivalue_line("markers", marker)
+    settings.register_profile(DEFAULT, deadline=None, max_examples=100 // FEWER)
+    settings.register_profile(THOROUGH, deadline=None, max_examples=100)
+    settings.load_profile(THOROUGH if config.option.thorough else DEFAULT)
+    if config.option.sample_seed is None:  # the workers of pytest-xdist are given this option
+        config.option.sample_seed = random.randrange(1 << 32)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if is_thorough():
+        return "everything is tried (--thorough)"
+    return f"a sample is tried: --sample-seed {config.option.sample_seed}, or all: --thorough"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if is_thorough() or any("::" in argument for argument in config.args):
+        return
+    cases: dict[str, list[tuple[pytest.Item, int]]] = {}
+    for item in items:
+        if marker := item.get_closest_marker("sampled"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append((item, marker.args[0]))
+    left_out: set[pytest.Item] = set()
+    for name, group in cases.items():
+        chance = random.Random(f"{config.option.sample_seed} {name}")
+        kept = math.ceil(len(group) / group[0][1])
+        left_out.update(item for item, _ in chance.sample(group, len(group) - kept))
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture
+def sample(request: pytest.FixtureRequest) -> Sample:
+    """What this test tries."""
+    seed = f"{request.config.option.sample_seed} {request.node.nodeid}"
+    return Sample(None if is_thorough() else seed)
