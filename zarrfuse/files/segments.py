@@ -67,16 +67,21 @@ class Stored:
 
 
 class Segmented:
-    """Segments one behind the other. Closing it closes them."""
+    """Segments one behind the other. Closing it closes them.
+
+    `mtime_ns` is that of the newest unless given.
+    """
 
     __slots__ = ("_layout", "_segments", "access", "mtime_ns", "size")
 
-    def __init__(self, segments: Sequence[Reader]) -> None:
+    def __init__(self, segments: Sequence[Reader], mtime_ns: int | None = None) -> None:
         self._segments = segments
         self._layout = Layout([segment.size for segment in segments])
         self.size = self._layout.size
-        self.mtime_ns = max((segment.mtime_ns for segment in segments), default=0)
         self.access = of_parts(getattr(segment, "access", None) for segment in segments)
+        if mtime_ns is None:
+            mtime_ns = max((segment.mtime_ns for segment in segments), default=0)
+        self.mtime_ns = mtime_ns
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`."""

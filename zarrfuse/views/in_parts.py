@@ -30,6 +30,7 @@ OPEN_PARTS = 16
 WRITABLE_OPEN_PARTS = 1000
 """The same where chunks may be written: whoever has one open goes on reading the old bytes. Of more
 parts, as of those that a process may not hold open, those that were replaced are ESTALE."""
+_MILLISECOND_NS = 1_000_000
 _TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
 
 
@@ -116,13 +117,13 @@ class InParts:
                 [None if reader is None else reader.size for reader in opened]
             )
             if problem is None:
-                return present[0] if len(present) == 1 else Segmented(present)
+                return present[0] if len(present) == 1 else Segmented(present, _time_of(present))
             problem = f"{self.path or 'the root array'}: chunk {self.prefix}{name}: {problem}"
             self._view.report(problem)
             size = sum(reader.size for reader in present)
             if not size:  # of an empty file nothing is ever read, so opening must say it
                 raise Corrupt(problem)
-            broken = Broken(size, max(reader.mtime_ns for reader in present), problem)
+            broken = Broken(size, _time_of(present), problem)
         except BaseException:
             _close(opened)
             raise
@@ -249,9 +250,22 @@ def _summed(name: str, parts: Sequence[Entry]) -> Entry:
         name,
         Kind.FILE,
         sum(part.size for part in parts),
-        max(part.mtime_ns for part in parts),
+        _time_of(parts),
         access=of_parts(part.access for part in parts),
     )
+
+
+def _time_of(parts: Sequence[Entry | Reader]) -> int:
+    """The time of the newest part; below a millisecond it tells the times of all, if they differ.
+
+    The kernel keeps its pages of a file as long as its size and time are the same. A part that is
+    replaced by one that is not the newest (`rsync -t`, a clock that was set back) must change it.
+    """
+    times = [part.mtime_ns for part in parts]
+    newest = max(times)
+    if min(times) == newest:
+        return newest
+    return newest - newest % _MILLISECOND_NS + hash(tuple(times)) % _MILLISECOND_NS
 
 
 def _seen(part: Entry | Stored | None) -> tuple[int, int] | None:
