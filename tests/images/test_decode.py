@@ -610,9 +610,9 @@ def test_what_is_being_decoded_is_bounded_in_bytes(
     taken: list[int] = []
     decode = ZarrArray.decode
 
-    def watched(zarr_array: ZarrArray, *arguments: Any) -> Any:
+    def watched(zarr_array: ZarrArray, *arguments: Any, alone: bool) -> Any:
         taken.append(budget.taken_bytes)
-        return decode(zarr_array, *arguments)
+        return decode(zarr_array, *arguments, alone=alone)
 
     monkeypatch.setattr(ZarrArray, "decode", watched)
     decoded.read((slice(0, 100),))
@@ -624,7 +624,7 @@ def test_what_does_not_fit_into_memory_is_told_as_that(
 ) -> None:
     zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="u1")[...] = 3
 
-    def too_large(*_: Any) -> None:
+    def too_large(*_: Any, alone: bool) -> None:
         raise MemoryError
 
     monkeypatch.setattr(ZarrArray, "decode", too_large)

@@ -15,11 +15,12 @@ import socket
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+import numcodecs
 import numpy as np
 
 from zarrfuse.decoding.memory import settle
@@ -39,6 +40,7 @@ _KEPT_BYTES = 64 << 20
 """A worker that has grown by more than this once a job has failed for memory is replaced."""
 _CPU_S, _CPU_BYTES_PER_S = 5.0, 2e6
 """The processor time of a job: so many seconds, and one more for so many decoded bytes."""
+_NUMCODECS = "numcodecs."
 _ARRAYS_KEPT = 256
 _THREADS = min(4, os.cpu_count() or 1)
 _STACK_BYTES = 2 << 20
@@ -110,8 +112,11 @@ class _Decoding:
         try:
             array, store = self._opened(job, brought)
             store.brought, store.missing = brought, {}
-            payload = _fill_value(array, job) if job.low is None else self._elements(array, job)
-            if not store.missing:
+            if job.low is None:
+                payload = self._checked(array, job)
+            else:
+                payload = self._elements(array, job.low, job.high or [], job)
+            if job.low is None or not store.missing:
                 return Reply("done", nbytes=payload.nbytes), [payload]
         except _Answer as answer:
             return answer.reply, []
@@ -157,10 +162,27 @@ class _Decoding:
             self._arrays.popitem(last=False)
         return array, store
 
-    def _elements(self, array: Any, job: Job) -> Bytes:
-        assert job.low is not None
-        assert job.high is not None
-        selection = tuple(map(slice, job.low, job.high)) if job.low else ...
+    def _checked(self, array: Any, job: Job) -> Bytes:
+        """An element of the fill value. Raises `_Answer` where zarr-python cannot decode the array.
+
+        Opening an array does not make all of its codecs: some are made when a chunk is decoded, here
+        one that is absent, and those of numcodecs only when one is there.
+        """
+        try:
+            for name, configuration in _of_numcodecs(getattr(array.metadata, "codecs", ())):
+                numcodecs.get_codec({"id": name, **configuration})
+            self._elements(array, [0] * len(job.shape), [min(1, n) for n in job.shape], job)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise _Answer(Reply("refused", text_of(error))) from None
+        value = array.metadata.fill_value
+        if value is None:  # null in Zarr v2: zarr-python fills with what the type has for it
+            value = array.metadata.dtype.default_scalar()
+        return np.frombuffer(np.array(value, _dtype(job)).tobytes(), np.uint8)
+
+    def _elements(self, array: Any, low: list[int], high: list[int], job: Job) -> Bytes:
+        selection = tuple(map(slice, low, high)) if low else ...
         found = np.asarray(self._runner.run(array.getitem(selection)))
         elements = np.ascontiguousarray(found.astype(_dtype(job), copy=False)).reshape(-1)
         return cast("Bytes", elements.view(np.uint8))
@@ -208,12 +230,14 @@ class _Answer(Exception):
         self.reply = reply
 
 
-def _fill_value(array: Any, job: Job) -> Bytes:
-    """An element of the fill value."""
-    value = array.metadata.fill_value
-    if value is None:  # null in Zarr v2: zarr-python fills with what the type has for it
-        value = array.metadata.dtype.default_scalar()
-    return np.frombuffer(np.array(value, _dtype(job)).tobytes(), np.uint8)
+def _of_numcodecs(codecs: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and configuration of the codecs that numcodecs has to make, those in shards included."""
+    for codec in codecs:
+        written = codec.to_dict()
+        if written["name"].startswith(_NUMCODECS):
+            yield written["name"].removeprefix(_NUMCODECS), written.get("configuration", {})
+        for name in ("codecs", "index_codecs"):
+            yield from _of_numcodecs(getattr(codec, name, ()))
 
 
 def _data_bytes() -> int:

@@ -96,9 +96,9 @@ class DecodedArray:
         self.capacity_bytes = decoder.shared.cache.capacity_bytes
         """The bytes of decoded chunks that are kept, of all arrays together."""
 
-    def check(self) -> None:
-        """Raises `NotSupported` where nobody can decode the array; may ask a worker process."""
-        self._zarr.check()
+    def check(self, *, wait: bool = True) -> None:
+        """Raises `NotSupported` where nobody can decode the array; see `ZarrArray.check`."""
+        self._zarr.check(wait=wait)
 
     # -- elements ----------------------------------------------------------------------------
 

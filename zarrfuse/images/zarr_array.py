@@ -130,9 +130,14 @@ class ZarrArray:
         assert self._fill_value is not None
         return self._fill_value
 
-    def check(self) -> None:
-        """Raises `NotSupported` if nobody can decode the array, `Stale`, and what the store raises."""
-        if self._fill_value is None:
+    def check(self, *, wait: bool = True) -> None:
+        """Raises `NotSupported` if nobody can decode the array, `Stale`, and what the store raises.
+
+        A worker decides that once. `BlockingIOError` if `wait` is false and it has yet to.
+        """
+        if self._fill_value is None and self._refused is None:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "a worker has to open the array")
             with self._lock:
                 if self._refused is None and self._fill_value is None:
                     self._open()
