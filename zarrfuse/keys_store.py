@@ -258,9 +258,9 @@ class KeysStore(KeysOfAView):
         return await asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
 
 
-def keys_of(chunks: ChunksView, *, v2_as_v3: bool = True) -> Keys:
-    """The files of the `plain` view over `chunks`, by their keys; see there for `v2_as_v3`."""
-    return Keys(PlainView(chunks, v2_as_v3=v2_as_v3).root, chunks.ttl_s)
+def keys_of(chunks: ChunksView) -> Keys:
+    """The files of the `plain` view over `chunks`, by their keys."""
+    return Keys(PlainView(chunks).root, chunks.ttl_s)
 
 
 def _span(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:

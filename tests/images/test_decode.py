@@ -474,13 +474,13 @@ def test_the_same_array_is_given_as_long_as_its_document_is_the_same(tmp_path: P
     decoder.close()
 
 
-def test_two_threads_that_decode_first_import_zarr_once(tmp_path: Path) -> None:
+def test_threads_that_decode_first_all_get_what_they_read(tmp_path: Path) -> None:
     for name in "ab":
         zarr.create_array(tmp_path / name, shape=(4,), chunks=(2,), dtype="u1")[...] = 3
     code = f"""
 import threading
 from zarrfuse.images.decode import Decoder
-from zarrfuse.images.imports import import_libraries
+from zarrfuse.images.imports import prepare
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local import LocalStore
 from zarrfuse.views.chunks import ChunksView
@@ -490,7 +490,7 @@ found = []
 def read(name):
     folder = view.root.child(name)
     found.append(decoder.array(folder.loaded(), folder).read((slice(0, 4),)).tolist())
-calls = [lambda: read("a"), lambda: read("b"), import_libraries, lambda: read("a")]
+calls = [lambda: read("a"), lambda: read("b"), prepare, lambda: read("a")]
 threads = [threading.Thread(target=call) for call in calls]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
@@ -610,9 +610,9 @@ def test_what_is_being_decoded_is_bounded_in_bytes(
     taken: list[int] = []
     decode = ZarrArray.decode
 
-    def watched(zarr_array: ZarrArray, *arguments: Any) -> Any:
+    def watched(zarr_array: ZarrArray, *arguments: Any, alone: bool) -> Any:
         taken.append(budget.taken_bytes)
-        return decode(zarr_array, *arguments)
+        return decode(zarr_array, *arguments, alone=alone)
 
     monkeypatch.setattr(ZarrArray, "decode", watched)
     decoded.read((slice(0, 100),))
@@ -624,7 +624,7 @@ def test_what_does_not_fit_into_memory_is_told_as_that(
 ) -> None:
     zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="u1")[...] = 3
 
-    def too_large(*_: Any) -> None:
+    def too_large(*_: Any, alone: bool) -> None:
         raise MemoryError
 
     monkeypatch.setattr(ZarrArray, "decode", too_large)

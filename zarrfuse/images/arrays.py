@@ -4,7 +4,6 @@ Owns why some of them are missing, and what each is made from. Used by `images.f
 `images.groups` for the levels of a pyramid.
 """
 
-import errno
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
@@ -29,7 +28,6 @@ from zarrfuse.images.nodes import (
 from zarrfuse.images.pixels import Pixels
 from zarrfuse.images.render import plan
 from zarrfuse.images.types import array_type
-from zarrfuse.spec.codecs import unknown
 from zarrfuse.spec.members import shown
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.ome import Picture, picture_of
@@ -79,7 +77,7 @@ class ArrayImages(ImagesNode):
     def problems(self) -> dict[str, str]:
         """See the base class."""
         reason = self.refused
-        if reason is None and self.dtype is not None and any(unknown(self.node.codecs)):
+        if reason is None and self.dtype is not None:
             try:
                 self.decoded.check()
             except NotSupported as error:
@@ -127,10 +125,7 @@ class ArrayImages(ImagesNode):
         """
         if self.refused is not None:
             raise NotSupported(self.refused)
-        if next(unknown(self.node.codecs), None) is not None:
-            if not wait:
-                raise BlockingIOError(errno.EAGAIN, "somebody else's codecs have to be found")
-            self.decoded.check()
+        self.decoded.check(wait=wait)
         self.folder.before_opening(coords, wait=wait)
 
     def is_slow(self, wait: bool) -> bool:

@@ -18,9 +18,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from zarrfuse.decoding.memory import available_bytes
 from zarrfuse.errors import NotSupported, Stale, ZarrfuseError
 from zarrfuse.images.absent import AbsentChunks, Bound
-from zarrfuse.images.memory import available_bytes
 from zarrfuse.images.regions import Box, Corner, grouped, units_of, volume
 from zarrfuse.images.types import fill_bytes
 from zarrfuse.images.units import in_bytes, in_bytes_at, unit_shape
@@ -317,15 +317,17 @@ class Blocks:
             high = tuple(
                 min(n * u, length) for n, u, length in zip(box[1], unit, self._shape, strict=True)
             )
+        chunks = {self._chunk_of(unit) for unit in units}
+        of_block = {chunk: stamp for chunk in chunks if (stamp := stamps[chunk]) is not None}
         nbytes = volume(low, high) * size
         needed = max(nbytes, self.unit_bytes)  # of a chunk at the edge all is decoded
         if needed > _ALWAYS_BYTES and needed * _TIMES > available_bytes():
             raise no_memory(needed)
         try:
             with self._shared.budget.taken(nbytes):
-                # Of several nobody knows which one is broken: each is tried alone, and then told.
-                chunk = self._chunk_of(units[0]) if len(units) == 1 else None
-                elements = self._zarr.decode(low, high, chunk)
+                elements = self._zarr.decode(
+                    low, high, list(of_block), len(units) * self.unit_bytes, alone=len(units) == 1
+                )
         except MemoryError as error:
             raise no_memory(nbytes) from error
         data = elements.reshape(-1).view(np.uint8)
@@ -333,8 +335,6 @@ class Blocks:
         byte_high = in_bytes(high, size)
         data = data.reshape([b - a for a, b in zip(byte_low, byte_high, strict=True)])
         data.flags.writeable = False
-        chunks = {self._chunk_of(unit) for unit in units}
-        of_block = {chunk: stamp for chunk in chunks if (stamp := stamps[chunk]) is not None}
         return Block(byte_low, byte_high, data, of_block, now)
 
     def _chunk_of(self, unit: Corner) -> Corner:

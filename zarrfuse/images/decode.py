@@ -14,15 +14,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zarrfuse.errors import NotSupported
 from zarrfuse.images.blocks import MOST_AT_ONCE, Block, Blocks, Bytes, Shared
-from zarrfuse.images.imports import zarr_python
 from zarrfuse.images.regions import Box, Corner, common, first_units_of, slices, units_of
+from zarrfuse.images.stored_bytes import StoredBytes
 from zarrfuse.images.types import array_type
 from zarrfuse.images.units import in_bytes, in_bytes_at
 from zarrfuse.images.zarr_array import ZarrArray
@@ -32,9 +32,6 @@ from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
 from zarrfuse.views.nodes import Loaded
 
-if TYPE_CHECKING:
-    from zarrfuse.keys_store import KeysStore
-
 _ARRAYS_KEPT = 1000
 
 
@@ -43,11 +40,10 @@ class Decoder:
 
     def __init__(self, chunks: ChunksView, cache: ByteCache) -> None:
         self.chunks = chunks
+        self.stored = StoredBytes(chunks)
         self.shared = Shared(cache, inf if chunks.store.permanent else chunks.ttl_s)
-        self._store: KeysStore | None = None
         self._arrays: OrderedDict[str, DecodedArray] = OrderedDict()
         self._lock = threading.Lock()
-        self._opening = threading.Lock()
 
     def array(self, loaded: Loaded, folder: ChunksFolder) -> "DecodedArray":
         """The array that `folder` is; the same object as long as its document is the same.
@@ -64,22 +60,10 @@ class Decoder:
                 self._arrays.popitem(last=False)
             return array
 
-    def store(self) -> "KeysStore":
-        """The `plain` view as a store of zarr-python, with nodes of Zarr v2 as they are stored."""
-        with self._opening:  # not the other lock: it takes 0.3 s to import zarr
-            if self._store is None:
-                zarr_python()
-                from zarrfuse.keys_store import KeysStore, keys_of  # noqa: PLC0415
-
-                self._store = KeysStore(keys_of(self.chunks, v2_as_v3=False))
-            return self._store
-
     def close(self) -> None:
         """End the threads, as soon as they have done what they are at."""
         self.shared.threads.shutdown()
-        with self._opening:
-            if self._store is not None:
-                self._store.close()
+        self.stored.close()
 
 
 class DecodedArray:
@@ -104,7 +88,7 @@ class DecodedArray:
             )
         self.dtype = dtype
         self.shape = node.shape
-        self._zarr = ZarrArray(decoder.store, decoder.chunks, folder, loaded, dtype)
+        self._zarr = ZarrArray(decoder.stored, decoder.chunks, folder, loaded, dtype)
         self.blocks = Blocks(decoder.shared, self._zarr, node, dtype.itemsize)
         self.unit_shape = self.blocks.unit_shape
         self.byte_shape = in_bytes(self.shape, dtype.itemsize)
@@ -112,9 +96,9 @@ class DecodedArray:
         self.capacity_bytes = decoder.shared.cache.capacity_bytes
         """The bytes of decoded chunks that are kept, of all arrays together."""
 
-    def check(self) -> None:
-        """Raises `NotSupported` where nobody can decode the array; may import zarr-python for it."""
-        self._zarr.opened()
+    def check(self, *, wait: bool = True) -> None:
+        """Raises `NotSupported` where nobody can decode the array; see `ZarrArray.check`."""
+        self._zarr.check(wait=wait)
 
     # -- elements ----------------------------------------------------------------------------
 

@@ -1,18 +1,21 @@
 """One array as zarr-python decodes it over the `plain` view, and what its errors mean.
 
-Owns opening it, asking for boxes, and turning what is raised into exceptions of ours. Used by
-`decode` and `blocks`. Nothing of zarr-python is imported before a chunk has to be decoded: it takes
-0.3 s.
+Owns what a worker process is asked, bringing it the stored bytes, and turning what goes wrong into
+exceptions of ours. Used by `decode` and `blocks`. Nothing of zarr-python is imported here.
 """
 
 import errno
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from itertools import count
+from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zarrfuse.decoding.messages import Bytes, Job, Reply, Wanted
+from zarrfuse.decoding.workers import WORKERS, Crashed
 from zarrfuse.errors import (
     Corrupt,
     Denied,
@@ -20,49 +23,54 @@ from zarrfuse.errors import (
     NotFound,
     NotSupported,
     Stale,
-    ZarrfuseError,
-    text_of,
 )
-from zarrfuse.images.imports import zarr_python
+from zarrfuse.images.stored_bytes import StoredBytes, TooLarge
+from zarrfuse.spec.codecs import index_bytes
 from zarrfuse.spec.node import ArrayNode
-from zarrfuse.stores.cache import again
+from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain_chunks import PlainChunks
 from zarrfuse.views.plain_nodes import refusal
 
-if TYPE_CHECKING:
-    import zarr
-
-    from zarrfuse.keys_store import KeysStore
-
 Coords = tuple[int, ...]
 Stamp = tuple[int, int]
 """Size and time of a stored chunk."""
+
+_STORED_BYTES, _STORED_TIMES = 8 << 20, 4
+"""A chunk may be stored as so many times the bytes that it has decoded, and as so many more."""
+_MOST_ROUNDS = 8
+"""A worker says what it needs once for the document, the index of a shard, and the inner chunks."""
+_numbers = count()
 
 
 class ZarrArray:
     """The elements of one array. For any thread.
 
-    `store`: makes the store over the `plain` view, or gives the one made before.
+    `stored`: the bytes of the `plain` view.
     """
 
     def __init__(
         self,
-        store: "Callable[[], KeysStore]",
+        stored: StoredBytes,
         view: ChunksView,
         folder: ChunksFolder,
         loaded: Loaded,
         dtype: np.dtype[Any],
     ) -> None:
         assert isinstance(loaded.node, ArrayNode)
-        self._store = store
+        self._stored = stored
         self._view = view
         self._loaded = loaded
         self._node = loaded.node
         self._dtype = dtype
         self._chunks = PlainChunks(view, folder, loaded.node)
-        self._array: zarr.Array[Any] | None = None
+        self._number = next(_numbers)
+        self._index_bytes = 0
+        """Of each shard of which inner chunks are decoded by themselves; those are not read as a whole."""
+        if len(self._node.codecs) == 1:
+            self._index_bytes = index_bytes(self._node.codecs[0], self._node.chunk_shape) or 0
+        self._fill_value: bytes | None = None
         self._refused: str | None = None
         self._lock = threading.Lock()
 
@@ -85,84 +93,109 @@ class ZarrArray:
         return entry.size, entry.mtime_ns
 
     def decode(
-        self, low: Sequence[int], high: Sequence[int], coords: Coords | None
+        self,
+        low: Sequence[int],
+        high: Sequence[int],
+        chunks: Sequence[Coords],
+        needed_bytes: int,
+        *,
+        alone: bool,
     ) -> NDArray[Any]:
         """The elements of a box: C-contiguous, native little-endian.
 
-        `coords` are those of the stored chunk that is named, also in the log, when it fails; None
-        if the box is in several, which are then to be tried one by one. Raises `NotSupported`
+        `chunks` are the coordinates of the stored chunks that hold the box, `needed_bytes` those of
+        the elements that have to be decoded. What is decoded `alone` is named when it fails, also in
+        the log; else each chunk or inner chunk is then to be tried alone. Raises `NotSupported`
         where zarr-python cannot decode the array, `Stale` when its document has changed, `Corrupt`
         for what cannot be decoded, and what the store raises.
         """
-        array = self.opened()
-        try:
-            found = array[tuple(map(slice, low, high))] if low else array[...]
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise self._as_ours(error, coords) from error
-        elements: NDArray[Any] = np.asarray(found)
-        if elements.dtype != self._dtype or not elements.flags.c_contiguous:
-            elements = np.ascontiguousarray(elements.astype(self._dtype, copy=False))
-        expected = tuple(b - a for a, b in zip(low, high, strict=True))
-        return elements.reshape(expected)
-
-    def _as_ours(self, error: Exception, coords: Coords | None) -> BaseException:
-        """What an error in decoding is to who reads the file."""
-        if isinstance(error, OSError) and isinstance(error.__cause__, ZarrfuseError):
-            return again(error.__cause__)
-        if isinstance(error, OSError) and isinstance(error.errno, int):
-            return again(error)
-        if coords is None:
-            return Corrupt(f"{self.name}: cannot be decoded: {text_of(error)}")
-        key = self._node.chunk_key(coords)
-        problem = f"{self.name}: chunk {key}: cannot be decoded: {text_of(error)}"
-        self._view.report(problem, self.stamp(coords))
-        return Corrupt(problem)
+        self.check()
+        shape = tuple(b - a for a, b in zip(low, high, strict=True))
+        needed_bytes += len(chunks) * self._index_bytes
+        known = [] if self._index_bytes else [Wanted(self._key(coords)) for coords in chunks]
+        reply, found = self._asked(list(low), list(high), needed_bytes, known)
+        if reply.outcome == "done" and found.nbytes == prod(shape) * self._dtype.itemsize:
+            return found.view(self._dtype).reshape(shape)
+        problem = f"cannot be decoded: {_clause(reply)}"
+        if not alone:
+            raise Corrupt(f"{self.name}: {problem}")
+        problem = f"{self.name}: chunk {self._node.chunk_key(chunks[0])}: {problem}"
+        self._view.report(problem, self.stamp(chunks[0]))
+        raise Corrupt(problem)
 
     def fill_value(self) -> bytes:
         """An element of the fill value, for types of which only zarr-python knows how it is written."""
-        array = self.opened()
-        value = array.fill_value
-        if value is None:  # null in Zarr v2: zarr-python fills with what the type has for it
-            value = array.metadata.dtype.default_scalar()
-        return np.array(value, self._dtype).tobytes()
+        self.check()
+        assert self._fill_value is not None
+        return self._fill_value
 
-    def opened(self) -> "zarr.Array[Any]":
-        """The array of zarr-python. Raises `NotSupported`, `Stale`, and what the store raises."""
-        if self._array is None:
+    def check(self, *, wait: bool = True) -> None:
+        """Raises `NotSupported` if nobody can decode the array, `Stale`, and what the store raises.
+
+        A worker decides that once. `BlockingIOError` if `wait` is false and it has yet to.
+        """
+        if self._fill_value is None and self._refused is None:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "a worker has to open the array")
             with self._lock:
-                if self._refused is not None:
-                    raise NotSupported(self._refused)
-                if self._array is None:
-                    self._array = self._open()
-        return self._array
-
-    def _open(self) -> "zarr.Array[Any]":
-        self._refused = refusal(self._loaded)
+                if self._refused is None and self._fill_value is None:
+                    self._open()
         if self._refused is not None:
             raise NotSupported(self._refused)
-        library = zarr_python()
-        try:
-            array = library.open_array(
-                store=self._store(),
-                path=self._loaded.path,
-                mode="r",
-                zarr_format=self._node.zarr_format,
-            )
-        except (MemoryError, RuntimeError):
-            raise
-        except OSError as error:
-            if isinstance(error, FileNotFoundError):
-                raise Stale(f"{self.name} changed while it was open") from error
-            raise again(error.__cause__ or error) from error
-        except Exception as error:
-            self._refused = f"{self.name}: zarr-python cannot decode it: {text_of(error)}"
-            self._view.report(self._refused, self._loaded.stamp)
-            raise NotSupported(self._refused) from error
-        if array.shape != self._node.shape or array.dtype.newbyteorder("<") != self._dtype:
-            raise Stale(f"{self.name} changed while it was open")
-        return cast("zarr.Array[Any]", array)
+
+    def _key(self, coords: Coords) -> str:
+        """The key of a chunk, as `StoredBytes` has it."""
+        keys = self._node.chunk_keys if self._node.zarr_format == 2 else CHUNK_KEYS
+        return keys.encode(coords)
+
+    def _open(self) -> None:
+        self._refused = refusal(self._loaded)
+        if self._refused is not None:
+            return
+        reply, found = self._asked(None, None, self._dtype.itemsize, [])
+        if reply.outcome == "done":
+            self._fill_value = found.tobytes()
+            return
+        if reply.outcome != "refused":
+            raise Corrupt(f"{self.name}: cannot be opened: {_clause(reply)}")
+        self._refused = f"{self.name}: zarr-python cannot decode it: {reply.text}"
+        self._view.report(self._refused, self._loaded.stamp)
+
+    def _asked(
+        self, low: list[int] | None, high: list[int] | None, needed_bytes: int, wanted: list[Wanted]
+    ) -> tuple[Reply, Bytes]:
+        """What a worker replies once it has been brought all that it wants."""
+        job = Job(
+            array=self._number,
+            zarr_format=self._node.zarr_format,
+            shape=list(self._node.shape),
+            dtype=repr(np.lib.format.dtype_to_descr(self._dtype)),
+            needed_bytes=needed_bytes,
+            low=low,
+            high=high,
+        )
+        most_stored = _STORED_BYTES + _STORED_TIMES * needed_bytes
+        brought: dict[Wanted, Bytes | None] = {}
+        for _ in range(_MOST_ROUNDS):
+            try:
+                brought |= self._stored.bring(self._loaded.path, wanted, most_stored)
+                job.brought = [(key, None if p is None else p.nbytes) for key, p in brought.items()]
+                reply, found = WORKERS.do(job, [p for p in brought.values() if p is not None])
+            except (TooLarge, Crashed) as error:
+                return Reply("failed", str(error)), np.empty(0, np.uint8)
+            if reply.outcome == "stale":
+                raise Stale(f"{self.name} changed while it was open")
+            if reply.outcome != "missing":
+                return reply, found
+            wanted = [key for key in reply.wanted if key not in brought]
+        raise Corrupt(f"{self.name}: zarr-python reads on and on")
+
+
+def _clause(reply: Reply) -> str:
+    """What went wrong, as a clause."""
+    if reply.outcome == "memory":
+        return f"it takes more than {reply.nbytes} bytes of memory"
+    return reply.text
 
 
 def no_memory(nbytes: int) -> OSError:
