@@ -239,7 +239,7 @@ def _faults(document: Document) -> Any:
     yield "chunk_grid: configuration: chunk_shape", put(grid, "chunk_shape", [1] * 9)
     for index in range(len(grid["chunk_shape"])):
         path = f"chunk_grid: configuration: chunk_shape[{index}]"
-        yield path, put(grid["chunk_shape"], index, 0)
+        yield path, put(grid["chunk_shape"], index, -1)  # 0 is allowed where there is nothing
     yield "chunk_key_encoding: name", put(document, "chunk_key_encoding", {"name": "nobody.knows"})
     if isinstance(document["chunk_key_encoding"], dict):
         keys = document["chunk_key_encoding"].setdefault("configuration", {})
