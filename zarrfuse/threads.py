@@ -93,9 +93,9 @@ class Workers:
         """`call()` in a thread; `longer_s`: how many seconds more than others it may take.
 
         `folder`: the path of the folder that it is for; `None`: it has to be made even if that hangs.
-        Raises `TimedOut` when it has not returned in time, or at once if calls that
-        never returned have all threads of the folder. The thread is left to itself, and what it then
-        still returns is given to `late`.
+        Raises `TimedOut` when it has not returned in time: the thread is left to itself, and what it
+        then still returns is given to `late`. Raises `TimedOut` at once if calls that never returned have
+        all threads of the folder, and `OSError` (ENOMEM) if no thread can be started.
         """
         lock = threading.Lock()
         given_up = False
@@ -244,7 +244,7 @@ class Workers:
         try:
             with scan.scope:
                 await self._in_thread(scan.run, scan.path)
-        except TimedOut as error:  # the folder has no thread left
+        except (TimedOut, OSError) as error:  # it got no thread
             scan.fail(error)
 
     async def more_of(self, scan: "Scan") -> list[Entry]:

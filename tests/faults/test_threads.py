@@ -6,9 +6,11 @@ from functools import partial
 
 import pytest
 import trio
+from fakes import MemoryStore
 
 from zarrfuse.errors import NotFound, TimedOut
 from zarrfuse.threads import Workers
+from zarrfuse.views.raw import RawFolder
 
 
 def test_result_or_error_of_a_call_comes_back():
@@ -106,5 +108,22 @@ def test_call_of_a_task_that_is_cancelled_is_left_to_itself():
         assert workers.busy == 0
         end.set()
         assert await workers.run(lambda: 7, "b") == 7  # as soon as the first has ended
+
+    trio.run(main)
+
+
+def test_listing_that_cannot_have_a_thread_fails_alone(monkeypatch):
+    def none_left(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        workers, folder = Workers(4, 30), RawFolder(MemoryStore({"a": b""}))
+        async with trio.open_nursery() as nursery:
+            with monkeypatch.context() as patch:
+                patch.setattr(trio.lowlevel, "start_thread_soon", none_left)
+                with pytest.raises(OSError, match="no thread"):
+                    await workers.more_of(workers.scan(folder, nursery))
+            [entry] = await workers.more_of(workers.scan(folder, nursery))
+            assert entry.name == "a"
 
     trio.run(main)

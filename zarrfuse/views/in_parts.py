@@ -261,9 +261,9 @@ def _time_of(parts: Sequence[Entry | Reader]) -> int:
     The kernel keeps its pages of a file as long as its size and time are the same. A part that is
     replaced by one that is not the newest (`rsync -t`, a clock that was set back) must change it.
     """
-    times = [part.mtime_ns for part in parts]
-    newest = max(times)
-    if min(times) == newest:
+    times = sorted(part.mtime_ns for part in parts)  # a listing has them in any order
+    newest = times[-1]
+    if times[0] == newest:
         return newest
     return newest - newest % _MILLISECOND_NS + hash(tuple(times)) % _MILLISECOND_NS
 
