@@ -21,6 +21,7 @@ from zarrfuse.files.tiff import array_tiff, chunk_tiff, tiff_problem
 from zarrfuse.spec.ome import Channel, Picture
 
 GIB = 1 << 30
+SIDE_OF_2_60 = 1 << 30
 TYPES = [
     *("bool", "uint8", "uint16", "uint32", "int8", "int16", "int32"),
     *("float16", "float32", "float64"),
@@ -328,6 +329,7 @@ class Sparse(io.RawIOBase):
 
     def __init__(self, around: Around, pixels_size: int, known: dict[int, bytes]) -> None:
         self._around = around
+        self._tail = around.tail
         self._behind = len(around.head) + pixels_size
         self._size = around.size(pixels_size)
         self._known = known
@@ -350,7 +352,7 @@ class Sparse(io.RawIOBase):
         size = max(0, min(len(buffer), self._size - self._position))
         stop = self._position + size
         buffer[:size] = bytes(size)
-        head, tail = (0, self._around.head), (self._behind, self._around.tail)
+        head, tail = (0, self._around.head), (self._behind, self._tail)
         pixels = [(len(self._around.head) + at, data) for at, data in self._known.items()]
         for start, data in (head, tail, *pixels):
             low, high = max(start, self._position), min(stop, start + len(data))
@@ -646,3 +648,40 @@ def test_tifffile_is_imported_with_the_first_header() -> None:
     code = "import sys, zarrfuse.files.tiff as t; assert 'tifffile' not in sys.modules"
 
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- sizes
+
+
+@pytest.mark.parametrize("letters", ["ZYX", "CZYX", "ZYXS"])
+@pytest.mark.parametrize("planes", [1, 2, 3, 63, 64, 65, 66, 80, 81, 1023])
+@pytest.mark.parametrize("width", [3, 8])
+def test_the_size_is_known_without_making_the_tail(letters: str, planes: int, width: int) -> None:
+    lengths = {"C": 3, "Z": planes, "Y": 5, "X": width, "S": 3}
+    shape = tuple(lengths[letter] for letter in letters)
+    around = array_tiff(shape, np.dtype("uint8"), picture(letters), "a")
+    assert around.tail_size == len(around.make_tail())
+
+
+@pytest.mark.parametrize("planes", [65, 72, 300])
+def test_the_size_is_known_of_large_planes(planes: int) -> None:
+    around = array_tiff((planes, 1 << 15, 1 << 15), np.dtype("uint16"), picture("ZYX"), "a")
+    assert around.head.startswith(b"II+\0")
+    assert around.tail_size == len(around.make_tail())
+
+
+def test_strips_of_all_planes_are_not_too_many_to_be_told() -> None:
+    for shape in ((SIDE_OF_2_60, SIDE_OF_2_60), (1 << 18, 1 << 20, 1 << 20)):
+        around = array_tiff(shape, np.dtype("uint8"), picture("ZYX"[-len(shape) :]), "a")
+        assert len(around.head) + around.tail_size < 128 << 20
+
+
+def test_the_pixels_of_a_huge_plane_are_one_run_of_strips() -> None:
+    plane = SIDE_OF_2_60 * SIDE_OF_2_60
+    around = array_tiff((SIDE_OF_2_60,) * 2, np.dtype("uint8"), picture("YX"), "a")
+    with opened(around, plane, {}) as file:
+        page = file.pages[0]
+        assert page.shape == (SIDE_OF_2_60,) * 2
+        assert page.is_contiguous
+        assert page.dataoffsets[0] == len(around.head)
+        assert sum(page.databytecounts) == plane

@@ -7,6 +7,9 @@ Owns why some of them are missing, and what each is made from. Used by `images.f
 import errno
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from zarrfuse.errors import NotSupported
 from zarrfuse.files.around import Around
@@ -19,6 +22,7 @@ from zarrfuse.images.late import Late
 from zarrfuse.images.levels import Place
 from zarrfuse.images.nodes import (
     LARGEST_FILE,
+    TOO_LARGE,
     Images,
     ImagesNode,
     Offer,
@@ -182,11 +186,7 @@ class ArrayImages(ImagesNode):
         """Why chunks cannot be rendered as TIFF files, as a clause; they may be stored as some."""
         if self.dtype is None:
             return self.no_type()
-        shape = tuple(map(min, self.node.chunk_shape, self.node.shape))
-        problem = tiff_problem(shape, self.dtype)
-        if problem is None and prod(shape) * self.dtype.itemsize > LARGEST_FILE:
-            return "it would have more bytes than a file can"
-        return problem
+        return _tiff_problem(tuple(map(min, self.node.chunk_shape, self.node.shape)), self.dtype)
 
     # -- the whole array ---------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class ArrayImages(ImagesNode):
         dtype = self.dtype
         if dtype is None:
             return self.no_type() or ""
-        problem = tiff_problem(self.node.shape, dtype)
+        problem = _tiff_problem(self.node.shape, dtype)
         if problem is not None:
             return problem
         own_name = name.removesuffix(".tiff")
@@ -224,8 +224,10 @@ class ArrayImages(ImagesNode):
         assert dtype is not None
         pixels_size = prod(self.node.shape) * dtype.itemsize
         mtime_ns, again = self.loaded.mtime_ns, made.again
-        head = _segment(made.head, mtime_ns, lambda: make().head)
-        tail = _segment(made.tail, mtime_ns, lambda: make().tail)
+        head_size, tail_size = len(made.head), made.tail_size
+        head = _segment(made, make, lambda around: around.head, head_size, mtime_ns)
+        tail = _segment(made, make, lambda around: around.tail, tail_size, mtime_ns)
+        size = made.size(pixels_size)
 
         def open_(wait: bool) -> Reader:
             self.check(wait)
@@ -239,7 +241,7 @@ class ArrayImages(ImagesNode):
                 segments.append(Pixels(self.decoded, last, mtime_ns, ahead=False))
             return self._rendered(Segmented(segments))
 
-        return Rendering(made.size(pixels_size), mtime_ns, open_)
+        return Rendering(size, mtime_ns, open_)
 
     # -- the picture -------------------------------------------------------------------------
 
@@ -287,11 +289,26 @@ class ArrayImages(ImagesNode):
         return Rendering(planned.size, self.loaded.mtime_ns, open_)
 
 
-def _segment(data: bytes, mtime_ns: int, make: Callable[[], bytes]) -> Reader:
-    """These bytes, for any number of open files; large ones are not held, but made again."""
-    if len(data) <= _AROUND_KEPT:
-        return Literal(data, mtime_ns)
-    return Late(len(data), mtime_ns, make, key=object())
+def _tiff_problem(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str | None:
+    """Why there is no TIFF file of elements of that shape, as a clause, or None."""
+    problem = tiff_problem(shape, dtype)
+    if problem is None and prod(shape) * dtype.itemsize > LARGEST_FILE:
+        return TOO_LARGE
+    return problem
+
+
+def _segment(
+    made: Around,
+    make: Callable[[], Around],
+    part: Callable[[Around], bytes],
+    size: int,
+    mtime_ns: int,
+) -> Reader:
+    """A part of `made`, of so many bytes, for any number of open files; a large one is not held, but
+    made when it is read."""
+    if size <= _AROUND_KEPT:
+        return Literal(part(made), mtime_ns)
+    return Late(size, mtime_ns, lambda: part(make()), key=object())
 
 
 def last_of(shape: Sequence[int], count: int) -> Box:

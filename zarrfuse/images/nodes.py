@@ -26,6 +26,7 @@ from zarrfuse.views.plain_chunks import PlainChunks
 T = TypeVar("T")
 
 LARGEST_FILE = (1 << 63) - 1
+TOO_LARGE = "it would have more bytes than a file can"
 _LONGEST_NAME = 255
 
 
@@ -144,7 +145,7 @@ class ImagesNode:
         """What `make` makes, unless nobody could list it."""
         offer = self._guarded(name, make)
         if isinstance(offer, Rendering) and offer.size > LARGEST_FILE:
-            return "it would have more bytes than a file can"
+            return TOO_LARGE
         return offer
 
     def _rendered(self, reader: Reader) -> Reader:
