@@ -16,7 +16,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -37,7 +37,6 @@ _CLASSIC_BYTES: Final = 1 << 32
 _IFD_BYTES: Final = 256  # of a page that is not the first, at most, in a classic file
 
 _MOST_PAGES: Final = 1 << 18
-_MOST_PAGES_OF_A_CHUNK: Final = 1 << 14
 """Of more pages only the first gets an IFD, of about 200 bytes; the description tells of the others,
 which tifffile and ImageJ believe."""
 
@@ -70,8 +69,17 @@ def tiff_problem(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str | None:
     return None
 
 
-def array_tiff(shape: tuple[int, ...], dtype: np.dtype[Any], picture: Picture, name: str) -> Around:
-    """A whole array as a TIFF file, always the same bytes for the same arguments.
+def array_tiff(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    picture: Picture,
+    name: str,
+    *,
+    align: int | None = PAGE,
+) -> Around:
+    """An array, or a chunk of one, as a TIFF file, always the same bytes for the same arguments.
+
+    The pixels begin at a multiple of `align` bytes; None: right behind the header.
 
     Below 4 GiB it is a classic TIFF that plain ImageJ opens as a hyperstack; of types that ImageJ lacks,
     and from 4 GiB on as BigTIFF, it has OME-XML. float16 has neither, but tifffile knows its shape.
@@ -82,14 +90,14 @@ def array_tiff(shape: tuple[int, ...], dtype: np.dtype[Any], picture: Picture, n
     if dtype == np.bool_ and picture.display_range is None:  # else 1 of 255 is as black as 0
         picture = replace(picture, display_range=(0.0, 1.0))
     image_shape, image = stacked(shape, picture)
-    pages = _Pages.of(image_shape, dtype, samples=image.samples, align=PAGE)
+    pages = _Pages.of(image_shape, dtype, samples=image.samples, align=align)
     stack = imagej.hyperstack(image_shape, pages.dtype, image)
     if stack is not None and stack.is_zct and pages.width == 1:
         stack = None  # tifffile takes these for rows of one where it writes two descriptions
     if stack is not None and pages.fits_classic(pages.page_bytes if stack.is_zct else 0):
         return _imagej_tiff(pages, stack, (image_shape, image, name))
     if pages.dtype == np.float16 or pages.count > _MOST_PAGES:
-        return _shaped_tiff(pages, shape, _MOST_PAGES)
+        return _shaped_tiff(pages, shape)
     return _written(pages, pages.count, _ome_xml(pages, image_shape, image, name))
 
 
@@ -113,28 +121,14 @@ def _imagej_tiff(pages: "_Pages", stack: imagej.Hyperstack, shown: _Shown) -> Ar
     return _written(pages, count, xml, extra, resolution=resolution, second=told)
 
 
-@lru_cache(maxsize=16)
-def chunk_tiff(shape: tuple[int, ...], dtype: np.dtype[Any], samples: bool) -> Around:
-    """A chunk as a TIFF file; its pages are the leading dimensions.
-
-    `samples` tells that the last dimension are the samples of a pixel, or some of them. tifffile reads
-    an array of just that shape. Raises `ValueError` where `tiff_problem` says why.
-    """
-    _check(shape, dtype)
-    image_axes = 3 if samples else 2
-    padded = (1,) * (image_axes - len(shape)) + shape
-    pages = _Pages.of(padded, dtype, samples=samples)
-    return _shaped_tiff(pages, shape, _MOST_PAGES_OF_A_CHUNK)
-
-
-def _shaped_tiff(pages: "_Pages", shape: tuple[int, ...], most_pages: int) -> Around:
+def _shaped_tiff(pages: "_Pages", shape: tuple[int, ...]) -> Around:
     """With a description in the words of tifffile, that no other reader minds."""
     described: dict[str, Any] = {"shape": list(shape)}
     image = "YXS"[: 3 if pages.samples > 1 else 2]
     if len(shape) >= len(image):  # without, it cannot make out the shape of (1, 1, 1, 1, 1)
         described["axes"] = "Q" * (len(shape) - len(image)) + image
     count = pages.count
-    if count > most_pages:
+    if count > _MOST_PAGES:
         described["truncated"] = True
         count = 1
     return _written(pages, count, json.dumps(described).encode("ascii"))
@@ -167,7 +161,7 @@ class _Pages:
         dtype: np.dtype[Any],
         *,
         samples: bool,
-        align: int | None = None,
+        align: int | None,
     ) -> "_Pages":
         """Booleans, a byte each in Zarr, are shown as uint8."""
         split = len(shape) - (3 if samples else 2)

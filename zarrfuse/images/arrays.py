@@ -14,10 +14,10 @@ import numpy as np
 from zarrfuse.errors import NotSupported
 from zarrfuse.files.around import Around
 from zarrfuse.files.npy import npy
-from zarrfuse.files.segments import Literal, Segmented
 from zarrfuse.files.tiff import array_tiff, tiff_problem
-from zarrfuse.images.chunk_files import ENDING, Box, ChunkFiles, StoredTiffs
+from zarrfuse.images.chunk_files import ENDING, ChunkFiles, StoredTiffs
 from zarrfuse.images.decode import DecodedArray
+from zarrfuse.images.framed import Box, Framed
 from zarrfuse.images.late import Late
 from zarrfuse.images.levels import Place
 from zarrfuse.images.nodes import (
@@ -42,9 +42,6 @@ from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
 from zarrfuse.views.plain_nodes import judge
 
-_AROUND_KEPT = 64 << 10
-"""What stands around the pixels of an array is held up to so many bytes, else made when it is read."""
-
 
 class ArrayImages(ImagesNode):
     """An array: its chunks, and the whole of it."""
@@ -60,7 +57,7 @@ class ArrayImages(ImagesNode):
         self.dtype = array_type(self.node)
         where = loaded.path or "the root array"
         self._probed = StoredTiffs(self.chunks, self.node, images.chunks.ttl_s, where)
-        name = images.name_of(loaded)
+        self._name = name = images.name_of(loaded)
         makers = {"tiff": self._tiff, "npy": self._npy, "png": self._png}
         self._makers = {
             f"{name}.{format_}": make
@@ -140,10 +137,6 @@ class ArrayImages(ImagesNode):
         """Whether it is on slow storage: nothing is to be read before somebody asks for it."""
         return self.folder.tier(wait=wait) is not None
 
-    def _pixels(self, box: Box | None, mtime_ns: int, *, wait: bool) -> Reader:
-        ahead = box is None and not self.is_slow(wait)
-        return Pixels(self.decoded, box, mtime_ns, ahead=ahead)
-
     # -- chunks ------------------------------------------------------------------------------
 
     def chunk_files(self, *, wait: bool = True) -> ChunkFiles | str:
@@ -173,7 +166,8 @@ class ArrayImages(ImagesNode):
             self.dtype,
             pixels,
             self.check,
-            samples=self.picture(place).samples,
+            picture=self.picture(place),
+            name=self._name,
             mtime_ns=self.loaded.mtime_ns,
             lasting=self._images.lasting,
             probed=self._probed,
@@ -193,19 +187,18 @@ class ArrayImages(ImagesNode):
     def _tiff(self, name: str, wait: bool) -> Offer:
         place, sources = self._place(wait)
         return self._kept(
-            name, sources, wait, lambda: self._offer(name, lambda: self._make_tiff(name, place))
+            name, sources, wait, lambda: self._offer(name, lambda: self._make_tiff(place))
         )
 
-    def _make_tiff(self, name: str, place: Place | None) -> Offer:
+    def _make_tiff(self, place: Place | None) -> Offer:
         dtype = self.dtype
         if dtype is None:
             return self.no_type() or ""
         problem = _tiff_problem(self.node.shape, dtype)
         if problem is not None:
             return problem
-        own_name = name.removesuffix(".tiff")
         return self._around(
-            lambda: array_tiff(self.node.shape, dtype, self.picture(place), own_name)
+            lambda: array_tiff(self.node.shape, dtype, self.picture(place), self._name)
         )
 
     def _npy(self, name: str, wait: bool) -> Offer:
@@ -219,29 +212,23 @@ class ArrayImages(ImagesNode):
 
     def _around(self, make: Callable[[], Around]) -> Rendering:
         """The pixels of the array with something around them, which is kept unless it is large."""
-        made = make()
         dtype = self.dtype
         assert dtype is not None
-        pixels_size = prod(self.node.shape) * dtype.itemsize
-        mtime_ns, again = self.loaded.mtime_ns, made.again
-        head_size, tail_size = len(made.head), made.tail_size
-        head = _segment(made, make, lambda around: around.head, head_size, mtime_ns)
-        tail = _segment(made, make, lambda around: around.tail, tail_size, mtime_ns)
-        size = made.size(pixels_size)
+        framed = Framed(self.node.shape, dtype.itemsize, make)
+        mtime_ns = self.loaded.mtime_ns
+
+        def pixels_of(box: Box) -> Reader:
+            return Pixels(self.decoded, box, mtime_ns, ahead=False)
 
         def open_(wait: bool) -> Reader:
             self.check(wait)
-            segments = [head]
-            if pixels_size:
-                segments.append(self._pixels(None, mtime_ns, wait=wait))
-            if tail.size:
-                segments.append(tail)
-            if again:
-                last = last_of(self.node.shape, again // dtype.itemsize)
-                segments.append(Pixels(self.decoded, last, mtime_ns, ahead=False))
-            return self._rendered(Segmented(segments))
+            pixels = None
+            if prod(self.node.shape):
+                ahead = not self.is_slow(wait)
+                pixels = Pixels(self.decoded, None, mtime_ns, ahead=ahead)
+            return self._rendered(framed.file(pixels, pixels_of, mtime_ns))
 
-        return Rendering(size, mtime_ns, open_)
+        return Rendering(framed.size, mtime_ns, open_)
 
     # -- the picture -------------------------------------------------------------------------
 
@@ -295,26 +282,3 @@ def _tiff_problem(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str | None:
     if problem is None and prod(shape) * dtype.itemsize > LARGEST_FILE:
         return TOO_LARGE
     return problem
-
-
-def _segment(
-    made: Around,
-    make: Callable[[], Around],
-    part: Callable[[Around], bytes],
-    size: int,
-    mtime_ns: int,
-) -> Reader:
-    """A part of `made`, of so many bytes, for any number of open files; a large one is not held, but
-    made when it is read."""
-    if size <= _AROUND_KEPT:
-        return Literal(part(made), mtime_ns)
-    return Late(size, mtime_ns, lambda: part(make()), key=object())
-
-
-def last_of(shape: Sequence[int], count: int) -> Box:
-    """The box of the last `count` elements of an array, which are whole planes or rows of it."""
-    box: list[slice] = []
-    for length in reversed(shape):
-        box.append(slice(0, length) if count > 1 else slice(length - 1, length))
-        count //= length
-    return tuple(reversed(box))

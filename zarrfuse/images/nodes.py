@@ -17,6 +17,7 @@ from zarrfuse.files.segments import Rendered
 from zarrfuse.images.chunk_files import ChunkFiles
 from zarrfuse.images.decode import Decoder
 from zarrfuse.images.levels import Pyramids
+from zarrfuse.spec.paths import title_of
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
@@ -53,8 +54,8 @@ class Images:
         self.decoder = Decoder(chunks, cache)
 
     def name_of(self, loaded: Loaded) -> str:
-        """What the renderings of a node are called."""
-        return loaded.path.rpartition("/")[2] or self.root_name
+        """What the renderings of a node are called: its name without `.zarr` and `.ome.zarr`."""
+        return title_of(loaded.path.rpartition("/")[2]) or self.root_name
 
 
 @dataclass(frozen=True, slots=True)
