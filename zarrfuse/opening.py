@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zarrfuse.config import FORMATS
+from zarrfuse.spec.paths import title_of
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.opening import ZIP_ENDINGS
 from zarrfuse.views.base import Folder
@@ -80,11 +81,11 @@ def _is_fill(*told: Any) -> bool:
 
 
 def root_name(source: str) -> str:
-    """What the renderings at the root of a source are called: its name without `.zarr`."""
+    """What the renderings at the root of a source are called: see `spec.paths.title_of`."""
     name = os.path.basename(source)
     for ending in ZIP_ENDINGS:
         name = name.removesuffix(ending)
-    return name.removesuffix(".zarr")
+    return title_of(name)
 
 
 def default_cache_bytes() -> int:

@@ -27,9 +27,9 @@ from reading import whole as content
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
 from zarrfuse.files.segments import Rendered
-from zarrfuse.images.arrays import last_of
 from zarrfuse.images.chunk_files import ChunkFiles, StoredTiffs
 from zarrfuse.images.decode import DecodedArray
+from zarrfuse.images.framed import last_of
 from zarrfuse.images.pixels import Pixels
 from zarrfuse.images.pyramid import pyramid_file
 from zarrfuse.images.render import Plan, plan
@@ -137,10 +137,31 @@ def test_the_name_of_the_root_is_that_of_its_source() -> None:
         ("/data/cells.zarr.zip", "cells"),
         ("/data/cells.ozx", "cells"),
         ("/data/cells", "cells"),
+        ("/data/cells.ome.zarr", "cells"),
+        ("/data/cells.ome.zarr.zip", "cells"),
+        ("/data/cells.ome", "cells.ome"),
+        ("/data/.zarr", ".zarr"),
+        ("/data/.ome.zarr", ".ome.zarr"),
     ],
 )
 def test_a_source_is_called_without_its_endings(source: str, name: str) -> None:
     assert root_name(source) == name
+
+
+@pytest.mark.parametrize("name", ["exp05", "exp05.zarr", "exp05.ome.zarr"])
+def test_a_node_is_called_without_its_endings(name: str) -> None:
+    axes = [{"name": "y", "type": "space"}, {"name": "x", "type": "space"}]
+    scale = [{"type": "scale", "scale": [1, 1]}]
+    datasets = [{"path": "s0.zarr", "coordinateTransformations": scale}]
+    ome = {"version": "0.5", "multiscales": [{"axes": axes, "datasets": datasets}]}
+    keys = {
+        f"{name}/zarr.json": group(attributes={"ome": ome}),
+        f"{name}/s0.zarr/zarr.json": array(),
+    }
+    root = view(keys)
+    assert at(root, name).list().keys() == {"zarr.json", "s0.zarr", "exp05.ome.tiff"}
+    shown = {"zarr.json", "c", "s0.tiff", "s0.npy", "s0.png"}
+    assert at(root, f"{name}/s0.zarr").list().keys() == shown
 
 
 # -- times
@@ -932,7 +953,7 @@ def test_nothing_is_made_in_the_event_loop_and_then_all_is_at_hand() -> None:
 
 
 def test_no_header_is_made_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zarrfuse.images.arrays._AROUND_KEPT", 0)
+    monkeypatch.setattr("zarrfuse.images.framed._KEPT", 0)
     root = view({"a/zarr.json": array((5, 4))}, inf)
     folder, chunks = at(root, "a"), at(root, "a/c/2")
     folder.list()

@@ -16,7 +16,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -37,14 +37,18 @@ _CLASSIC_BYTES: Final = 1 << 32
 _IFD_BYTES: Final = 256  # of a page that is not the first, at most, in a classic file
 
 _MOST_PAGES: Final = 1 << 18
-_MOST_PAGES_OF_A_CHUNK: Final = 1 << 14
 """Of more pages only the first gets an IFD, of about 200 bytes; the description tells of the others,
 which tifffile and ImageJ believe."""
 
 _LARGE_STRIP: Final = 1 << 28
 _STRIP_BYTES: Final = 1 << 26
+_MOST_STRIPS: Final = 1 << 18
 """In BigTIFF, planes of more than 256 MiB are in strips of about 64 MiB: some readers take in a strip
-at once. ImageJ takes them for one."""
+at once. ImageJ takes them for one. Each strip costs 16 bytes of an IFD; where all pages together would
+have more than `_MOST_STRIPS`, strips are larger."""
+
+_MOST_MADE: Final = 64
+"""So many IFDs are made to know the size of more."""
 
 _Shown: TypeAlias = tuple[tuple[int, ...], Picture, str]
 """Shape and picture of a stack of images, and its name."""
@@ -65,25 +69,35 @@ def tiff_problem(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str | None:
     return None
 
 
-def array_tiff(shape: tuple[int, ...], dtype: np.dtype[Any], picture: Picture, name: str) -> Around:
-    """A whole array as a TIFF file, always the same bytes for the same arguments.
+def array_tiff(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    picture: Picture,
+    name: str,
+    *,
+    align: int | None = PAGE,
+) -> Around:
+    """An array, or a chunk of one, as a TIFF file, always the same bytes for the same arguments.
+
+    The pixels begin at a multiple of `align` bytes; None: right behind the header.
 
     Below 4 GiB it is a classic TIFF that plain ImageJ opens as a hyperstack; of types that ImageJ lacks,
     and from 4 GiB on as BigTIFF, it has OME-XML. float16 has neither, but tifffile knows its shape.
-    Takes 1 us for each page. Raises `ValueError` where `tiff_problem` says why.
+    Takes as long for many pages as for few; making the tail takes 5 us for each page. Raises
+    `ValueError` where `tiff_problem` says why.
     """
     _check(shape, dtype)
     if dtype == np.bool_ and picture.display_range is None:  # else 1 of 255 is as black as 0
         picture = replace(picture, display_range=(0.0, 1.0))
     image_shape, image = stacked(shape, picture)
-    pages = _Pages.of(image_shape, dtype, samples=image.samples, align=PAGE)
+    pages = _Pages.of(image_shape, dtype, samples=image.samples, align=align)
     stack = imagej.hyperstack(image_shape, pages.dtype, image)
     if stack is not None and stack.is_zct and pages.width == 1:
         stack = None  # tifffile takes these for rows of one where it writes two descriptions
     if stack is not None and pages.fits_classic(pages.page_bytes if stack.is_zct else 0):
         return _imagej_tiff(pages, stack, (image_shape, image, name))
     if pages.dtype == np.float16 or pages.count > _MOST_PAGES:
-        return _shaped_tiff(pages, shape, _MOST_PAGES)
+        return _shaped_tiff(pages, shape)
     return _written(pages, pages.count, _ome_xml(pages, image_shape, image, name))
 
 
@@ -107,28 +121,14 @@ def _imagej_tiff(pages: "_Pages", stack: imagej.Hyperstack, shown: _Shown) -> Ar
     return _written(pages, count, xml, extra, resolution=resolution, second=told)
 
 
-@lru_cache(maxsize=16)
-def chunk_tiff(shape: tuple[int, ...], dtype: np.dtype[Any], samples: bool) -> Around:
-    """A chunk as a TIFF file; its pages are the leading dimensions.
-
-    `samples` tells that the last dimension are the samples of a pixel, or some of them. tifffile reads
-    an array of just that shape. Raises `ValueError` where `tiff_problem` says why.
-    """
-    _check(shape, dtype)
-    image_axes = 3 if samples else 2
-    padded = (1,) * (image_axes - len(shape)) + shape
-    pages = _Pages.of(padded, dtype, samples=samples)
-    return _shaped_tiff(pages, shape, _MOST_PAGES_OF_A_CHUNK)
-
-
-def _shaped_tiff(pages: "_Pages", shape: tuple[int, ...], most_pages: int) -> Around:
+def _shaped_tiff(pages: "_Pages", shape: tuple[int, ...]) -> Around:
     """With a description in the words of tifffile, that no other reader minds."""
     described: dict[str, Any] = {"shape": list(shape)}
     image = "YXS"[: 3 if pages.samples > 1 else 2]
     if len(shape) >= len(image):  # without, it cannot make out the shape of (1, 1, 1, 1, 1)
         described["axes"] = "Q" * (len(shape) - len(image)) + image
     count = pages.count
-    if count > most_pages:
+    if count > _MOST_PAGES:
         described["truncated"] = True
         count = 1
     return _written(pages, count, json.dumps(described).encode("ascii"))
@@ -161,7 +161,7 @@ class _Pages:
         dtype: np.dtype[Any],
         *,
         samples: bool,
-        align: int | None = None,
+        align: int | None,
     ) -> "_Pages":
         """Booleans, a byte each in Zarr, are shown as uint8."""
         split = len(shape) - (3 if samples else 2)
@@ -179,11 +179,12 @@ class _Pages:
         plane = (self.height, self.width)
         return (*plane, self.samples) if self.samples > 1 else plane
 
-    @property
-    def rows_per_strip(self) -> int | None:
+    def rows_per_strip(self, ifds: int) -> int | None:
+        """In BigTIFF, of each page, where so many have an IFD; None: all rows."""
         if self.page_bytes <= _LARGE_STRIP:
             return None
-        return max(1, _STRIP_BYTES * self.height // self.page_bytes)
+        most = max(1, _MOST_STRIPS // ifds)
+        return max(1, _STRIP_BYTES * self.height // self.page_bytes, -(-self.height // most))
 
     def fits_classic(self, more_bytes: int) -> bool:
         """Whether offsets of 32 bits do, with room for IFDs, colours and `more_bytes`."""
@@ -217,20 +218,42 @@ def _written(
     Of two tags ImageDescription ImageJ takes the one that begins with its name, and all others take
     the first; libtiff warns of them.
     """
-    from tifffile import TiffWriter  # noqa: PLC0415
-
     again = second is not None
     bigtiff = not pages.fits_classic(len(described) + (pages.page_bytes if again else 0))
     tags: dict[str, Any] = {
         "dtype": pages.dtype,
         "photometric": "rgb" if pages.samples > 2 else "minisblack",
         "planarconfig": "contig" if pages.samples > 1 else None,
-        "rowsperstrip": pages.rows_per_strip if bigtiff else None,
+        "rowsperstrip": pages.rows_per_strip(count) if bigtiff else None,
         "resolution": resolution,
         "resolutionunit": "none",
         "returnoffset": True,
     }
     first: dict[str, Any] = {"description": described, "extratags": extra, "software": CREATOR}
+    write = partial(_write, pages, bigtiff, tags, first, second)
+    if count <= _MOST_MADE:
+        head, tail = write(count)
+        return Around(head, len(tail), lambda: tail, pages.page_bytes if again else 0)
+    # IFDs behind the first have one size. 16 of them leave all behind them aligned as it was.
+    some = _MOST_MADE // 2 + count % 16
+    head, tail = write(some)
+    of_16 = len(write(some + 16)[1]) - len(tail)
+    size = len(tail) + (count - some) // 16 * of_16
+    return Around(head, size, lambda: write(count)[1], pages.page_bytes if again else 0)
+
+
+def _write(
+    pages: _Pages,
+    bigtiff: bool,
+    tags: dict[str, Any],
+    first: dict[str, Any],
+    second: str | None,
+    count: int,
+) -> tuple[bytes, bytes]:
+    """What stands before and behind the pixels, with IFDs of `count` pages; see `_written`."""
+    from tifffile import TiffWriter  # noqa: PLC0415
+
+    again = second is not None
     # Of tifffile's own metadata comes a second description, which can be overwritten in its place.
     metadata = {"room": " " * len(second)} if second else None
     contiguous = count - 1 if again else count
@@ -246,9 +269,7 @@ def _written(
         if second is not None:
             writer.overwrite_description(second)
             end, _ = writer.write(shape=pages.page_shape, metadata=None, software=False, **tags)
-    head = file.between(0, start)
-    tail = file.between(start + pixels_size, end or file.end)
-    return Around(head, tail, pages.page_bytes if again else 0)
+    return file.between(0, start), file.between(start + pixels_size, end or file.end)
 
 
 class _Extents(io.RawIOBase):

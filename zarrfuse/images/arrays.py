@@ -7,18 +7,23 @@ Owns why some of them are missing, and what each is made from. Used by `images.f
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from zarrfuse.errors import NotSupported
 from zarrfuse.files.around import Around
 from zarrfuse.files.npy import npy
-from zarrfuse.files.segments import Literal, Rendered, Segmented
+from zarrfuse.files.segments import Rendered
 from zarrfuse.files.tiff import array_tiff, tiff_problem
-from zarrfuse.images.chunk_files import ENDING, Box, ChunkFiles, StoredTiffs
+from zarrfuse.images.chunk_files import ENDING, ChunkFiles, StoredTiffs
 from zarrfuse.images.decode import DecodedArray
+from zarrfuse.images.framed import Box, Framed
 from zarrfuse.images.late import Late
 from zarrfuse.images.levels import Place, access_to
 from zarrfuse.images.nodes import (
     LARGEST_FILE,
+    TOO_LARGE,
     Images,
     ImagesNode,
     Offer,
@@ -37,9 +42,6 @@ from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain_chunks import TOP, Coords, PlainChunks
 from zarrfuse.views.plain_nodes import refusal
 
-_AROUND_KEPT = 64 << 10
-"""What stands around the pixels of an array is held up to so many bytes, else made when it is read."""
-
 
 class ArrayImages(ImagesNode):
     """An array: its chunks, and the whole of it."""
@@ -55,7 +57,7 @@ class ArrayImages(ImagesNode):
         self.dtype = array_type(self.node)
         where = loaded.path or "the root array"
         self._probed = StoredTiffs(self.chunks, self.node, images.chunks.ttl_s, where)
-        name = images.name_of(loaded)
+        self._name = name = images.name_of(loaded)
         makers = {"tiff": self._tiff, "npy": self._npy, "png": self._png}
         self._makers = {
             f"{name}.{format_}": make
@@ -132,10 +134,6 @@ class ArrayImages(ImagesNode):
         """Whether it is on slow storage: nothing is to be read before somebody asks for it."""
         return self.folder.tier(wait=wait) is not None
 
-    def _pixels(self, box: Box | None, mtime_ns: int, *, wait: bool) -> Reader:
-        ahead = box is None and not self.is_slow(wait)
-        return Pixels(self.decoded, box, mtime_ns, ahead=ahead)
-
     # -- chunks ------------------------------------------------------------------------------
 
     def chunk_files(self, *, wait: bool = True) -> ChunkFiles | str:
@@ -165,7 +163,8 @@ class ArrayImages(ImagesNode):
             self.dtype,
             pixels,
             self.check,
-            samples=self.picture(place).samples,
+            picture=self.picture(place),
+            name=self._name,
             mtime_ns=self.loaded.mtime_ns,
             access=self.loaded.access,
             lasting=self._images.lasting,
@@ -179,30 +178,25 @@ class ArrayImages(ImagesNode):
         """Why chunks cannot be rendered as TIFF files, as a clause; they may be stored as some."""
         if self.dtype is None:
             return self.no_type()
-        shape = tuple(map(min, self.node.chunk_shape, self.node.shape))
-        problem = tiff_problem(shape, self.dtype)
-        if problem is None and prod(shape) * self.dtype.itemsize > LARGEST_FILE:
-            return "it would have more bytes than a file can"
-        return problem
+        return _tiff_problem(tuple(map(min, self.node.chunk_shape, self.node.shape)), self.dtype)
 
     # -- the whole array ---------------------------------------------------------------------
 
     def _tiff(self, name: str, wait: bool) -> Offer:
         place, sources = self._place(wait)
         return self._kept(
-            name, sources, wait, lambda: self._offer(name, lambda: self._make_tiff(name, place))
+            name, sources, wait, lambda: self._offer(name, lambda: self._make_tiff(place))
         )
 
-    def _make_tiff(self, name: str, place: Place | None) -> Offer:
+    def _make_tiff(self, place: Place | None) -> Offer:
         dtype = self.dtype
         if dtype is None:
             return self.no_type() or ""
-        problem = tiff_problem(self.node.shape, dtype)
+        problem = _tiff_problem(self.node.shape, dtype)
         if problem is not None:
             return problem
-        own_name = name.removesuffix(".tiff")
         return self._around(
-            lambda: array_tiff(self.node.shape, dtype, self.picture(place), own_name)
+            lambda: array_tiff(self.node.shape, dtype, self.picture(place), self._name)
         )
 
     def _npy(self, name: str, wait: bool) -> Offer:
@@ -216,27 +210,23 @@ class ArrayImages(ImagesNode):
 
     def _around(self, make: Callable[[], Around]) -> Rendering:
         """The pixels of the array with something around them, which is kept unless it is large."""
-        made = make()
         dtype = self.dtype
         assert dtype is not None
-        pixels_size = prod(self.node.shape) * dtype.itemsize
-        mtime_ns, again = self.loaded.mtime_ns, made.again
-        head = _segment(made.head, mtime_ns, lambda: make().head)
-        tail = _segment(made.tail, mtime_ns, lambda: make().tail)
+        framed = Framed(self.node.shape, dtype.itemsize, make)
+        mtime_ns = self.loaded.mtime_ns
+
+        def pixels_of(box: Box) -> Reader:
+            return Pixels(self.decoded, box, mtime_ns, ahead=False)
 
         def open_(wait: bool) -> Rendered:
             self.check(wait)
-            segments = [head]
-            if pixels_size:
-                segments.append(self._pixels(None, mtime_ns, wait=wait))
-            if tail.size:
-                segments.append(tail)
-            if again:
-                last = last_of(self.node.shape, again // dtype.itemsize)
-                segments.append(Pixels(self.decoded, last, mtime_ns, ahead=False))
-            return self._rendered(Segmented(segments))
+            pixels = None
+            if prod(self.node.shape):
+                ahead = not self.is_slow(wait)
+                pixels = Pixels(self.decoded, None, mtime_ns, ahead=ahead)
+            return self._rendered(framed.file(pixels, pixels_of, mtime_ns))
 
-        return Rendering(made.size(pixels_size), mtime_ns, open_, self.loaded.access)
+        return Rendering(framed.size, mtime_ns, open_, self.loaded.access)
 
     # -- the picture -------------------------------------------------------------------------
 
@@ -287,17 +277,9 @@ class ArrayImages(ImagesNode):
         return Rendering(planned.size, self.loaded.mtime_ns, open_)
 
 
-def _segment(data: bytes, mtime_ns: int, make: Callable[[], bytes]) -> Reader:
-    """These bytes, for any number of open files; large ones are not held, but made again."""
-    if len(data) <= _AROUND_KEPT:
-        return Literal(data, mtime_ns)
-    return Late(len(data), mtime_ns, make, key=object())
-
-
-def last_of(shape: Sequence[int], count: int) -> Box:
-    """The box of the last `count` elements of an array, which are whole planes or rows of it."""
-    box: list[slice] = []
-    for length in reversed(shape):
-        box.append(slice(0, length) if count > 1 else slice(length - 1, length))
-        count //= length
-    return tuple(reversed(box))
+def _tiff_problem(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str | None:
+    """Why there is no TIFF file of elements of that shape, as a clause, or None."""
+    problem = tiff_problem(shape, dtype)
+    if problem is None and prod(shape) * dtype.itemsize > LARGEST_FILE:
+        return TOO_LARGE
+    return problem

@@ -8,15 +8,19 @@ chunk is decoded: whoever makes it gives the pixels.
 import errno
 import time
 from collections.abc import Callable, Iterator
-from math import inf, prod
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, ZarrfuseError
-from zarrfuse.files.segments import Broken, Literal, Rendered, Segmented
-from zarrfuse.files.tiff import chunk_tiff
+from zarrfuse.files.segments import Broken, Rendered
+from zarrfuse.files.tiff import array_tiff
+from zarrfuse.images.framed import Box, Framed
+from zarrfuse.spec.axes import Axis
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.ome import Picture
 from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.spec.plain_keys import coordinate
 from zarrfuse.stores.access import Access, as_folder, both
@@ -27,7 +31,6 @@ ENDING = ".tiff"
 MOST_LISTED = 100_000
 """In a folder of more chunks, those are listed that are stored; the others are there by name."""
 
-Box = tuple[slice, ...]
 Pixels = Callable[[Box, int], Reader]
 """Makes a segment of the pixels in a box, with a modification time (ns)."""
 
@@ -42,9 +45,9 @@ _HEADS_BYTES = 4 << 20
 class ChunkFiles:
     """The TIFF files of the chunks of an array.
 
-    `stored` are its chunks as they are stored, `dtype` the type of its elements, `samples` whether
-    the last dimension is that of colours. `mtime_ns` is the time of chunks that are not stored, and
-    `access` what the array's document permits: no file here permits more.
+    `stored` are its chunks as they are stored, `dtype` the type of its elements, `picture` what is
+    known of the array, `name` what it is called. `mtime_ns` is the time of chunks that are not stored,
+    and `access` what the array's document permits: no file here permits more.
     `check` raises where pixels must not be asked for; it takes `wait` and the chunk's coordinates.
     With a `problem` there are none but those that are TIFF files as they are stored.
     `lasting`: whether what was decoded once stays as it is, see `files.segments.Rendered`.
@@ -58,7 +61,8 @@ class ChunkFiles:
         pixels: Pixels,
         check: Callable[[bool, Coords], None],
         *,
-        samples: bool,
+        picture: Picture,
+        name: str,
         mtime_ns: int,
         access: Access | None,
         lasting: bool,
@@ -70,14 +74,15 @@ class ChunkFiles:
         self._dtype = dtype
         self._pixels = pixels
         self._check = check
-        self._samples = samples and node.chunk_shape[-1] >= node.shape[-1]
+        self._picture = _picture_of_chunk(picture, node)
+        self._name = name
         self._mtime_ns = mtime_ns
         self._access = access
         self._lasting = lasting
         self._probed = probed
         self.problem = problem
-        self._around: dict[tuple[int, ...], tuple[bytes, bytes]] = {}
-        self._around_bytes = 0
+        self._framed: dict[tuple[int, ...], Framed] = {}
+        self._framed_bytes = 0
 
     def prepare(self) -> None:
         """Make the header that most chunks have. Raises what making one raises."""
@@ -230,14 +235,19 @@ class ChunkFiles:
         if entry.denied:
             raise Denied(f"{name} leads out of the store")
         self._check(wait, coords)
-        head, tail = self._around_chunk(coords, wait)
-        time_ns = entry.mtime_ns
-        segments = [Literal(head, time_ns), self._pixels(self._box(coords), time_ns)]
-        if tail:
-            segments.append(Literal(tail, time_ns))
+        framed, box = self._framed_chunk(coords, wait), self._box(coords)
+
+        def pixels_of(part: Box) -> Reader:
+            moved = [
+                slice(whole.start + along.start, whole.start + along.stop)
+                for whole, along in zip(box, part, strict=True)
+            ]
+            return self._pixels(tuple(moved), entry.mtime_ns)
+
+        file = framed.file(self._pixels(box, entry.mtime_ns), pixels_of, entry.mtime_ns)
         # What was decoded before the chunk was written anew is believed for a while: kernels must not
         # keep that under the new time.
-        return Rendered(Segmented(segments), lasting=self._lasting, access=entry.access)
+        return Rendered(file, lasting=self._lasting, access=entry.access)
 
     def _box(self, coords: Coords) -> Box:
         """The part of the array that a chunk covers, cropped to its shape."""
@@ -248,27 +258,38 @@ class ChunkFiles:
         )
 
     def _rendered_size(self, coords: Coords, wait: bool = True) -> int:
-        assert self._dtype is not None
-        head, tail = self._around_chunk(coords, wait)
-        pixels: int = prod(part.stop - part.start for part in self._box(coords))
-        return len(head) + pixels * self._dtype.itemsize + len(tail)
+        return self._framed_chunk(coords, wait).size
 
-    def _around_chunk(self, coords: Coords, wait: bool) -> tuple[bytes, bytes]:
-        """What stands before and behind the pixels of a chunk in its file."""
+    def _framed_chunk(self, coords: Coords, wait: bool) -> Framed:
+        """What stands around the pixels of a chunk in its file."""
         shape = tuple(part.stop - part.start for part in self._box(coords))
-        around = self._around.get(shape)
-        if around is None:
+        framed = self._framed.get(shape)
+        if framed is None:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a header has to be made")
-            assert self._dtype is not None
-            made = chunk_tiff(shape, self._dtype, self._samples)
-            around = (made.head, made.tail)
-            self._around_bytes += sum(map(len, around))
-            if self._around_bytes > _HEADS_BYTES:
-                self._around.clear()
-                self._around_bytes = sum(map(len, around))
-            self._around[shape] = around
-        return around
+            dtype = self._dtype
+            assert dtype is not None
+            framed = Framed(
+                shape,
+                dtype.itemsize,
+                lambda: array_tiff(shape, dtype, self._picture, self._name, align=None),
+            )
+            self._framed_bytes += framed.kept_bytes
+            if self._framed_bytes > _HEADS_BYTES:
+                self._framed.clear()
+                self._framed_bytes = framed.kept_bytes
+            self._framed[shape] = framed
+        return framed
+
+
+def _picture_of_chunk(picture: Picture, node: ArrayNode) -> Picture:
+    """What is known of each chunk of an array: not where it lies, since all have one header.
+
+    Where chunks have some of the samples of a pixel, their planes are those of no picture.
+    """
+    if picture.samples and node.chunk_shape[-1] < node.shape[-1]:
+        return Picture(tuple(Axis(axis.name, axis.kind, "") for axis in picture.axes))
+    return replace(picture, axes=tuple(replace(axis, origin=None) for axis in picture.axes))
 
 
 class StoredTiffs:

@@ -17,6 +17,7 @@ from zarrfuse.files.segments import Rendered
 from zarrfuse.images.chunk_files import ChunkFiles
 from zarrfuse.images.decode import Decoder
 from zarrfuse.images.levels import Pyramids
+from zarrfuse.spec.paths import title_of
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.cache import ByteCache
@@ -27,6 +28,7 @@ from zarrfuse.views.plain_chunks import PlainChunks
 T = TypeVar("T")
 
 LARGEST_FILE = (1 << 63) - 1
+TOO_LARGE = "it would have more bytes than a file can"
 _LONGEST_NAME = 255
 
 
@@ -53,8 +55,8 @@ class Images:
         self.decoder = Decoder(chunks, cache)
 
     def name_of(self, loaded: Loaded) -> str:
-        """What the renderings of a node are called."""
-        return loaded.path.rpartition("/")[2] or self.root_name
+        """What the renderings of a node are called: its name without `.zarr` and `.ome.zarr`."""
+        return title_of(loaded.path.rpartition("/")[2]) or self.root_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class ImagesNode:
         """What `make` makes, unless nobody could list it."""
         offer = self._guarded(name, make)
         if isinstance(offer, Rendering) and offer.size > LARGEST_FILE:
-            return "it would have more bytes than a file can"
+            return TOO_LARGE
         return offer
 
     def _rendered(self, reader: Reader) -> Rendered:

@@ -1,6 +1,6 @@
 """Paths from one node to another, as extensions write them down.
 
-Owns which paths are allowed and where they lead; paths are those of nodes below the root of a store,
+Owns which paths are allowed, where they lead, and what the node at their end is called; paths are those of nodes below the root of a store,
 `/`-separated, `""` for the root. Used by the extensions that name other nodes, by `references` and by
 the views. It must not know what lies at a path.
 """
@@ -86,3 +86,14 @@ def _common(first: Sequence[str], second: Sequence[str]) -> int:
             break
         count += 1
     return count
+
+
+def title_of(name: str) -> str:
+    """What a node of that name is called outside of its store: `cells` for `cells.zarr`, `cells.ome.zarr`.
+
+    A name that would be empty without its ending stays.
+    """
+    title = name.removesuffix(".zarr")
+    if title != name:
+        title = title.removesuffix(".ome")
+    return title or name
