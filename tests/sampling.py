@@ -31,20 +31,19 @@ def examples(thorough: int) -> int:
 
 
 class Sample:
-    """What one test tries; without a seed, everything."""
+    """What one test tries. `chance` is its source of random numbers."""
 
-    def __init__(self, seed: str | None) -> None:
-        self._chance = None if seed is None else random.Random(seed)
+    def __init__(self, seed: str, *, thorough: bool) -> None:
+        self.chance = random.Random(seed)
+        self._thorough = thorough
 
     def count(self, everything: int, *, default: int) -> int:
         """How often to do what is done at random anyway."""
-        return everything if self._chance is None else default
+        return everything if self._thorough else default
 
     def steps(self, end: int, *, every: int) -> range:
-        """The numbers from 0 to `end`; in a sample every so many of them, from a random one on."""
-        return (
-            range(end) if self._chance is None else range(self._chance.randrange(every), end, every)
-        )
+        """The numbers from 0 to `end`, all or every so many of them, from a random one on."""
+        return range(end) if self._thorough else range(self.chance.randrange(every), end, every)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,9 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    if is_thorough():
-        return "everything is tried (--thorough)"
-    return f"a sample is tried: --sample-seed {config.option.sample_seed}, or all: --thorough"
+    tried = "everything is tried" if is_thorough() else "a sample is tried; all with --thorough"
+    return f"{tried}; drawn by --sample-seed {config.option.sample_seed}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -90,4 +88,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def sample(request: pytest.FixtureRequest) -> Sample:
     """What this test tries."""
     seed = f"{request.config.option.sample_seed} {request.node.nodeid}"
-    return Sample(None if is_thorough() else seed)
+    return Sample(seed, thorough=is_thorough())

@@ -14,6 +14,7 @@ from datasets import array, concat_parts, write_keys
 from fakes import ForwardingStore, MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec
 
 from zarrfuse.check import blocks, deep
@@ -59,7 +60,7 @@ def test_any_changed_bit_of_a_checked_shard_is_told_of(
     files = shards(tmp_path, location, outer)
     [key] = [key for key in files if key.startswith("c/")]
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     @given(st.integers(0, len(files[key]) * 8 - 1), st.integers(1, 600))
     def change(bit: int, block_bytes: int) -> None:
         assert found_in(files, block_bytes) == []
@@ -71,7 +72,7 @@ def test_any_changed_bit_of_a_checked_shard_is_told_of(
     change()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(min_size=1, max_size=300), st.integers(1, 64), st.data())
 def test_a_checksum_holds_over_parts_and_blocks(
     content: bytes, block_bytes: int, data: st.DataObject

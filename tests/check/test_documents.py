@@ -7,13 +7,14 @@ from check.metadata import arrays, broken, groups, v2_arrays, values
 from fakes import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from zarrfuse.check.documents import judge
 from zarrfuse.check.documents_v2 import judge_attributes, judge_v2
 from zarrfuse.check.findings import Finding
 from zarrfuse.check.survey import Survey
 
-MANY = settings(max_examples=400, deadline=None)
+MANY = settings(max_examples=examples(400), deadline=None)
 
 
 def findings(document: dict[str, Any]) -> list[Finding]:

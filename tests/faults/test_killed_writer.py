@@ -1,7 +1,7 @@
 """`kill -9` of a daemon while programs write: each chunk is wholly old or wholly new at the next mount.
 
 A chunk of any version tells which one it is (`versioned_chunks`), and the programs tell what they are
-about to write (`write_versions`). So after each of 500 kills every chunk is held to be the version
+about to write (`write_versions`). So after each kill every chunk is held to be the version
 that was there last, or the one that was being written. The mount that shows this serves the programs
 that are surprised by the next kill.
 """
@@ -9,7 +9,6 @@ that are surprised by the next kill.
 import fcntl
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -24,13 +23,14 @@ import pytest
 from daemons import GIVEN_UP_S
 from datasets import array, concat_parts, suffix_keys, write_keys
 from mounting import clear, wait_for
+from sampling import Sample
 from versioned_chunks import HEADER_BYTES, INDEX_BYTES, content, version_of
 from write_versions import DOCUMENT
 
 from zarrfuse import mounts
 
-KILLS = 125
-"""Of each of the four kinds."""
+KILLS, FEWER_KILLS = 125, 25
+"""Of each of the four kinds: with `--thorough`, and by default."""
 MOST_OPERATIONS = 12
 """That are done between two kills; then, it goes on for up to `LONGEST_S`."""
 LONGEST_S = 0.02
@@ -316,14 +316,16 @@ def given_up(daemons: Mounts) -> Iterator[None]:
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_each_chunk_is_old_or_new_whenever_the_daemon_is_killed(tmp_path: Path, kind: Kind) -> None:
-    chance = random.Random(str(kind))
+def test_each_chunk_is_old_or_new_whenever_the_daemon_is_killed(
+    tmp_path: Path, kind: Kind, sample: Sample
+) -> None:
+    chance = sample.chance
     last = write_source(tmp_path / "source", kind)
     daemons = Mounts(tmp_path, kind)
     try:
         with writing(kind, daemons.point, last) as writers:
             daemons.mount_to_write()
-            for kill in range(KILLS):
+            for kill in range(sample.count(KILLS, default=FEWER_KILLS)):
                 with given_up(daemons):
                     # No two versions of all rounds have one number.
                     writers.begin(f"{kind.way}.{kill}", (kill + 1) * 1000)

@@ -11,6 +11,7 @@ import pytest
 import tifffile
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from zarrfuse.files.ome_tiff import (
     CLASSIC_LIMIT,
@@ -348,7 +349,7 @@ labels = st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["C
 numbers = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.text("TCZ", max_size=3).filter(lambda leading: len(set(leading)) == len(leading)),
     names,

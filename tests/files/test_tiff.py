@@ -15,6 +15,7 @@ import tifffile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pictures import counting, picture, whole
+from sampling import examples
 
 from zarrfuse.files.around import Around
 from zarrfuse.files.tiff import array_tiff, tiff_problem
@@ -83,7 +84,7 @@ def is_contiguous(shown: tuple[tuple[int, ...], Picture]) -> bool:
 
 
 @given(pictures(), st.sampled_from(TYPES), st.text(max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_tifffile_reads_the_array(
     shown: tuple[tuple[int, ...], Picture], dtype: str, name: str
 ) -> None:
@@ -103,7 +104,9 @@ def _with(
 
 @given(pictures().filter(is_contiguous), st.sampled_from(TYPES))
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_elements_can_be_mapped_into_memory(
     tmp_path: Path, shown: tuple[tuple[int, ...], Picture], dtype: str
@@ -116,7 +119,7 @@ def test_elements_can_be_mapped_into_memory(
 
 
 @given(pictures(), st.sampled_from(TYPES))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_every_page_is_a_plane(shown: tuple[tuple[int, ...], Picture], dtype: str) -> None:
     array, content = made(*_with(shown, dtype))
     plane = (1, 1, *array.shape)[-3 if shown[1].samples else -2 :]
@@ -309,7 +312,7 @@ def test_odd_names_and_units_change_nothing() -> None:
 
 
 @given(pictures(), st.sampled_from(TYPES), st.text(max_size=8))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_bytes_are_always_the_same(
     shown: tuple[tuple[int, ...], Picture], dtype: str, name: str
 ) -> None:
@@ -512,7 +515,7 @@ def test_channels_before_slices_are_no_hyperstack_from_four_gib() -> None:
 
 
 @given(st.lists(st.integers(1, 4), max_size=6).map(tuple), st.booleans(), st.sampled_from(TYPES))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_tifffile_reads_a_chunk_of_any_shape(
     shape: tuple[int, ...], samples: bool, dtype: str
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from numcodecs import get_codec
 from reading import opened, read, whole
+from sampling import examples
 from shown import assert_npy, assert_tiff, images
 from written_arrays import TIFF_TYPES, chunk_file, stored_grid
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
@@ -120,7 +121,7 @@ def picked_arrays(draw: st.DrawFn) -> Picked:
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
 @given(picked_arrays())
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
 )

@@ -15,6 +15,7 @@ import zarr
 from fakes import ForwardingStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from zarrfuse.images.decode import DecodedArray, Decoder
 from zarrfuse.images.pixels import Pixels
@@ -116,7 +117,7 @@ def _settled(pixels: Pixels, array: DecodedArray) -> None:
     time.sleep(0.02)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data())
 def test_any_range_is_that_slice_of_the_bytes(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -15,6 +15,7 @@ import pytest
 import tifffile
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from zarrfuse.errors import Corrupt
 from zarrfuse.files.ome_tiff import Layout
@@ -222,7 +223,7 @@ def test_images_that_are_exactly_one_tile_or_smaller(side: int) -> None:
 ranges = st.tuples(st.floats(0, 1), st.integers(1, 300_000))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(["YX", "CYX", "TZYX", "YXS"]),
     st.integers(1, 300),

@@ -11,6 +11,7 @@ from datasets import array, group, write_keys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mounting import clear, wait_for, zarrfuse
+from sampling import examples
 
 Mounted = Callable[..., Path]
 Stored = Callable[..., Path]
@@ -193,7 +194,7 @@ def test_listings_and_names_agree_whatever_a_folder_holds(tmp_path: Path, mounte
     point = mounted(source, "--cache-ttl", "0")
     names = [f"n{index}" for index in range(12)]
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(st.dictionaries(st.sampled_from(names), st.binary(max_size=5)))
     def check(files: dict[str, bytes]) -> None:
         for path in source.iterdir():

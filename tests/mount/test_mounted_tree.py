@@ -17,6 +17,7 @@ from datasets import array, concat_parts, group, suffix_keys, write_keys, zip_fo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mounting import clear, zarrfuse
+from sampling import examples
 
 Mounted = Callable[..., Path]
 Stored = Callable[..., Path]
@@ -118,7 +119,7 @@ def test_any_range_of_a_merged_chunk_is_that_slice_of_its_parts(
     )
     fd = os.open(shown / "cells.zarr" / name, os.O_RDONLY)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(near_the_seams, st.integers(0, 300_000))
     def check(offset: int, size: int) -> None:
         assert os.pread(fd, size, offset) == whole[offset : offset + size]
@@ -143,7 +144,7 @@ def test_any_range_of_a_chunk_of_small_parts_is_that_slice_of_its_parts(
     whole = b"".join(parts.values())
     fd = os.open(mounted(source) / "c/0", os.O_RDONLY)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=examples(200), deadline=None)
     @given(st.integers(0, len(whole) + 10), st.integers(0, 20_000))
     def check(offset: int, size: int) -> None:
         assert os.pread(fd, size, offset) == whole[offset : offset + size]

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from played_kernel import Opened, PlayedKernel, Steps, serving
 from pyfuse3 import FUSEError
+from sampling import examples
 
 DOCUMENT, ORDINARY = "zarr.json", "notes"
 THREADS = 1, 2, 3
@@ -336,7 +337,9 @@ AT_ONCE = "anew", "unlink", "outside", "stat", "fill", "close"
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @pytest.mark.parametrize("view", ["chunks", "plain"])
 @given(

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mounting import clear, zarrfuse
 from processes import assert_ended
+from sampling import examples
 from writing_model import Layout, SideBySide
 
 HEADER = 4
@@ -162,7 +163,7 @@ def run(base: Path, view: str, program: list[tuple]) -> None:
         assert not (header and stored) or len(stored[0]) == header
 
 
-@settings(max_examples=100, derandomize=True, deadline=None, database=None)
+@settings(max_examples=examples(100), derandomize=True, deadline=None, database=None)
 @given(program=programs(RAW))
 @example([("open", "b", NEW), ("listdir", "d"), ("write", 0, 0, b"x"), ("size", 0)])
 @example([("open", "d/b", NEW), ("listdir", "d"), ("write", 0, 0, b"x"), ("size", 0)])
@@ -171,7 +172,7 @@ def test_programs_go_the_same_way_in_raw(mount: Path, program: list[tuple]) -> N
     run(mount, "raw", program)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None, database=None)
+@settings(max_examples=examples(100), derandomize=True, deadline=None, database=None)
 @given(program=programs(CHUNKS))
 @example([("rename", "h/c/0/1", "a"), ("move_by_link", "a", "x/c/0/0.partial")])
 @example([("rename", "h/c/0/1", "x/c/0/0"), ("rename", "x/c/0/0", "a"), ("put", "a", b"x")])
@@ -179,7 +180,7 @@ def test_programs_go_the_same_way_in_chunks(mount: Path, program: list[tuple]) -
     run(mount, "chunks", program)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None, database=None)
+@settings(max_examples=examples(100), derandomize=True, deadline=None, database=None)
 @given(program=programs(PLAIN))
 @example([("open", "a", 0), ("rename", "d/a", "y/c/0/0.partial"), ("size", 0)])
 @example(

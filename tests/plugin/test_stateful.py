@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
+from sampling import examples
 from zarr.testing.stateful import ZarrHierarchyStateMachine
 
 import zarrfuse
 
 SETTINGS = settings(
-    max_examples=20,
+    max_examples=examples(20),
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

@@ -14,6 +14,7 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 from zarr.codecs import numcodecs as numcodecs_of_zarr
 from zarr.storage import MemoryStore
@@ -29,7 +30,9 @@ VARIABLE = ["string", "variable_length_bytes"]
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 written = settings(
-    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -268,7 +271,7 @@ def broken_configurations(codec: dict[str, Json], typed: bool) -> Iterator[tuple
                 yield {**configuration, "chunk_shape": changed}, f"chunk_shape[{axis}]"
 
 
-@settings(written, max_examples=60)
+@settings(written, max_examples=examples(60))
 @given(arrays())
 def test_one_member_broken_is_named_and_no_other(store: MemoryStore) -> None:
     cases = list(breakages(document_of(store)))

@@ -10,6 +10,7 @@ import pytest
 from array_nodes import array
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampling import examples
 
 from zarrfuse.spec.active import below
 from zarrfuse.spec.axes import Axis
@@ -880,7 +881,7 @@ def damaged(draw: st.DrawFn) -> Any:
     return attributes
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(500), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(damaged(), st.lists(st.integers(0, 5), max_size=5), st.integers(-1, 3))
 def test_nothing_raises_wherever_and_however_attributes_are_damaged(
     attributes: Any, shape: list[int], level: int

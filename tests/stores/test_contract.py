@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from object_server import TestBucket
+from sampling import examples
 
 from zarrfuse.errors import Denied, NotAFolder, NotFound, Stale, ZarrfuseError, errno_of
 from zarrfuse.stores.base import Entry, Kind, Reader, Store, opened, read
@@ -232,7 +233,7 @@ def test_name_that_is_not_utf_8_is_listed_and_reads(store):
     assert read(store, RAW_NAME) == b"not UTF-8"
 
 
-@settings(deadline=None, max_examples=200, database=None)
+@settings(deadline=None, max_examples=examples(200), database=None)
 @given(st.data())
 def test_any_range_equals_that_slice(store, data):
     key = data.draw(st.sampled_from(["img.zarr/c/0/0.tiff", "img.zarr/c/0/1.tiff", "empty"]))

@@ -19,6 +19,7 @@ from datasets import array, concat_parts, group, suffix_keys, v2_array, v2_keys,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import folder_at, read, whole
+from sampling import examples
 from zarr.core.buffer import Buffer
 from zarr.storage import MemoryStore
 
@@ -1100,7 +1101,7 @@ def layouts(draw: st.DrawFn) -> tuple[list[Any], int, int]:
     return [concat_parts(*parts)], least + draw(more), least + draw(more)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(layouts(), st.randoms(use_true_random=False))
 def test_what_is_written_is_read_again(layout: tuple[list[Any], int, int], chance: Any) -> None:
     transformers, first, second = layout

@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reading import folder_at as at
 from reading import whole as content
+from sampling import examples
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported, errno_of
 from zarrfuse.stores.base import Kind, Reader, Store
@@ -613,7 +614,9 @@ def test_facts_of_a_file_that_is_no_chunk_have_no_coordinates(view: Viewer) -> N
 # -- properties ----------------------------------------------------------------------------------
 
 few = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -689,7 +692,7 @@ CONFIGURATIONS = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.sampled_from(CONFIGURATIONS),
     st.sampled_from([default_keys(), v2_keys()]),

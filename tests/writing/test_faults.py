@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from sampling import Sample
 from writing.cases import CASES, Case
 from writing.stores import KeysStore, Steps, StepStore, files_of, recovered, store_bytes, write
 
@@ -17,6 +18,8 @@ from zarrfuse.writing.forward import rolled_forward
 from zarrfuse.writing.journal import Journal, Part, key_of, text_of
 
 MOST_STEPS = 200
+EVERY = 3
+"""Of so many steps one is tried by default."""
 
 
 def run(case: Case, wrapped: StepStore, *, close: bool = True) -> BaseException | None:
@@ -43,11 +46,11 @@ def seen(root: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_one_step_fails(case: Case, when: str, tmp_path: Path) -> None:
+def test_one_step_fails(case: Case, when: str, tmp_path: Path, sample: Sample) -> None:
     def fail() -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    for step in range(MOST_STEPS):
+    for step in sample.steps(MOST_STEPS, every=EVERY):
         root = tmp_path / str(step)
         root.mkdir()
         write(root, case.old)
@@ -74,9 +77,9 @@ def nothing(call: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_all_steps_from_one_on_fail(case: Case, tmp_path: Path) -> None:
+def test_all_steps_from_one_on_fail(case: Case, tmp_path: Path, sample: Sample) -> None:
     """As on a disk that is full, or has gone read-only."""
-    for step in range(MOST_STEPS):
+    for step in sample.steps(MOST_STEPS, every=EVERY):
         root = tmp_path / str(step)
         root.mkdir()
         write(root, case.old)
@@ -132,11 +135,11 @@ def test_who_writes_sees_what_could_not_be_moved_until_the_next_commit_moves_it(
 
 @pytest.mark.parametrize("when", ["before", "between", "after"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_one_step_fails_in_a_store_of_keys(case: Case, when: str) -> None:
+def test_one_step_fails_in_a_store_of_keys(case: Case, when: str, sample: Sample) -> None:
     def fail() -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    for step in range(MOST_STEPS):
+    for step in sample.steps(MOST_STEPS, every=EVERY):
         inner = KeysStore(case.old)
         steps = Steps(step, fail)
         inner.between = steps if when == "between" else nothing

@@ -2,10 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from sampling import Sample
 from writing.cases import AFTER_ANOTHER, CASES, Case
 from writing.stores import Steps, StepStore, files_of, recovered, write
 
@@ -17,6 +18,8 @@ from zarrfuse.writing.forward import rolled_forward
 
 ENDED, DIED, FAILED = 0, 9, 1
 MOST_STEPS = 400
+EVERY = 3
+"""Of so many steps one is tried by default."""
 CALLS = ("open", "os.", "fcntl.fcntl")
 """What Python tells its audit hooks of calls of the system that change names, open, or lock."""
 
@@ -47,10 +50,12 @@ def seen(root: Path) -> dict[str, bytes]:
     return found
 
 
-def check_every_step(case: Case, tmp_path: Path, child: Callable[[Path, Steps], None]) -> None:
-    """Run a child that dies at step n, for every n; old or new is there each time, then only new."""
+def check_steps(
+    case: Case, tmp_path: Path, child: Callable[[Path, Steps], None], steps: Iterable[int]
+) -> None:
+    """Run a child that dies at step n, for these n; old or new is there each time, then only new."""
     before = True
-    for step in range(MOST_STEPS):
+    for step in steps:
         root = tmp_path / str(step)
         root.mkdir()
         write(root, case.old)
@@ -67,17 +72,17 @@ def check_every_step(case: Case, tmp_path: Path, child: Callable[[Path, Steps], 
 
 
 @pytest.mark.parametrize("case", [*CASES, AFTER_ANOTHER], ids=lambda case: case.name)
-def test_a_process_dies_at_a_step_of_the_store(case: Case, tmp_path: Path) -> None:
+def test_a_process_dies_at_a_step_of_the_store(case: Case, tmp_path: Path, sample: Sample) -> None:
     def child(root: Path, steps: Steps) -> None:
         commits = Commits(rolled_forward(StepStore(WritableLocalStore(str(root)), steps)))
         case.act(commits)
         commits.close()
 
-    check_every_step(case, tmp_path, child)
+    check_steps(case, tmp_path, child, sample.steps(MOST_STEPS, every=EVERY))
 
 
 @pytest.mark.parametrize("case", [*CASES, AFTER_ANOTHER], ids=lambda case: case.name)
-def test_a_process_dies_at_a_call_of_the_system(case: Case, tmp_path: Path) -> None:
+def test_a_process_dies_at_a_call_of_the_system(case: Case, tmp_path: Path, sample: Sample) -> None:
     def child(root: Path, steps: Steps) -> None:
         commits = Commits(rolled_forward(WritableLocalStore(str(root))))
 
@@ -89,11 +94,13 @@ def test_a_process_dies_at_a_call_of_the_system(case: Case, tmp_path: Path) -> N
         case.act(commits)
         commits.close()
 
-    check_every_step(case, tmp_path, child)
+    check_steps(case, tmp_path, child, sample.steps(MOST_STEPS, every=EVERY))
 
 
 @pytest.mark.parametrize("case", [CASES[2], CASES[8], CASES[11]], ids=lambda case: case.name)
-def test_who_recovers_dies_at_a_call_of_the_system(case: Case, tmp_path: Path) -> None:
+def test_who_recovers_dies_at_a_call_of_the_system(
+    case: Case, tmp_path: Path, sample: Sample
+) -> None:
     """A journal that is half done, and a recovery that is half done."""
 
     def killed_half_way(root: Path) -> None:
@@ -116,7 +123,7 @@ def test_who_recovers_dies_at_a_call_of_the_system(case: Case, tmp_path: Path) -
         commits.recover()
         commits.close()
 
-    for step in range(MOST_STEPS):
+    for step in sample.steps(MOST_STEPS, every=EVERY):
         root = tmp_path / str(step)
         root.mkdir()
         write(root, case.old)

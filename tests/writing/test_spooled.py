@@ -9,6 +9,7 @@ import pytest
 from fakes import MemoryReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sampling import examples
 from writing.stores import files_of
 
 from zarrfuse.stores.base import OWN_NAME, Reader, read
@@ -17,7 +18,6 @@ from zarrfuse.writing.commits import Commits, Target
 from zarrfuse.writing.spool import Spool, nameless_spool
 from zarrfuse.writing.spooled import SpooledWriter
 
-EXAMPLES = 60
 offsets = st.integers(0, 40)
 steps = st.one_of(
     st.tuples(st.just("write"), offsets, st.binary(max_size=20)),
@@ -65,7 +65,7 @@ def contents(reader: Reader) -> bytes:
     return bytes(buffer)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from([1, 2]), st.booleans(), st.lists(steps, max_size=12))
 def test_it_is_as_a_bytearray_and_what_is_stored_as_a_copy_of_it(
     parts: int, elsewhere: bool, actions: list[tuple[object, ...]]
