@@ -38,7 +38,7 @@ class Wanted(msgspec.Struct, frozen=True, array_like=True):
 class Job(msgspec.Struct):
     """Decode a box of an array, or only open the array if `low` is None.
 
-    `array` is the same number for the same document. `shape` and `dtype` (as in an NPY header) are
+    `array` is the same number for the same document, `cpu_s` the most seconds of processor time. `shape` and `dtype` (as in an NPY header) are
     what the document is expected to say. `needed_bytes` are those of the elements that have to be
     decoded. `brought` are the stored bytes at hand, with their number, or None for what is not
     stored; the bytes follow in this order.
@@ -49,6 +49,7 @@ class Job(msgspec.Struct):
     shape: list[int]
     dtype: str
     needed_bytes: int
+    cpu_s: float
     low: list[int] | None = None
     high: list[int] | None = None
     brought: list[tuple[Wanted, int | None]] = []
@@ -60,13 +61,14 @@ class Reply(msgspec.Struct):
     `done`: `nbytes` bytes follow, the elements, or an element of the fill value if the array was
     only opened. `missing`: it needs what is `wanted`, too. `refused`: zarr-python cannot decode the
     array. `stale`: the document is not the expected one. `failed`: this box cannot be decoded.
-    `memory`: it would take more than `nbytes` bytes of memory.
+    `memory`: it would take more than `nbytes` bytes of memory. `is_last`: the process ends now.
     """
 
     outcome: Literal["done", "missing", "refused", "stale", "failed", "memory"]
     text: str = ""
     wanted: list[Wanted] = []
     nbytes: int = 0
+    is_last: bool = False
 
 
 M = TypeVar("M", Job, Reply)
