@@ -21,12 +21,12 @@ import trio
 
 from zarrfuse import __version__, eager, mounts
 from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
+from zarrfuse.decoding.memory import settle as settle_memory
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import ZarrOperations
 from zarrfuse.fuse_names import ReadWriteOperations
 from zarrfuse.fuse_reading import ReadingOperations
 from zarrfuse.images.imports import prepare
-from zarrfuse.decoding.memory import settle as settle_memory
 from zarrfuse.opening import DECODING, default_cache_bytes, open_view, root_name
 from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
 from zarrfuse.stores.opening import is_url, open_store

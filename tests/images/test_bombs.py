@@ -24,9 +24,7 @@ VALUES = np.arange(1000, 1008, dtype="<u2")
 
 def shown(folder: Path, chunk: bytes, codecs: Any) -> Folder:
     """The array of two chunks, of which the first is `chunk`."""
-    array = zarr.create_array(
-        folder / "a", shape=(8,), chunks=(4,), dtype="u2", compressors=codecs
-    )
+    array = zarr.create_array(folder / "a", shape=(8,), chunks=(4,), dtype="u2", compressors=codecs)
     array[...] = VALUES
     (folder / "a/c/0").write_bytes(chunk)
     return images(LocalStore(str(folder)))
@@ -60,7 +58,7 @@ def test_a_bomb_is_an_error_within_little_memory_and_its_neighbour_is_read(
     codecs, chunk = BOMBS[name]
     root = shown(tmp_path, chunk, codecs)
     whole(root, "a/c/1.tiff")
-    with pytest.raises(Corrupt, match="^a: chunk c/0: cannot be decoded: "):
+    with pytest.raises(Corrupt, match=r"^a: chunk c/0: cannot be decoded: "):
         whole(root, "a/c/0.tiff")
     assert VALUES[4:].tobytes() in whole(root, "a/c/1.tiff")
 
@@ -83,7 +81,7 @@ def test_a_bomb_in_a_shard_is_an_error_of_its_own_bytes(
     stored.write_bytes(data[:-36] + bomb + table + checksum)
     with opened(images(LocalStore(str(tmp_path))), "a/a.npy") as reader:
         begin = reader.size - values.nbytes
-        with pytest.raises(Corrupt, match="^a: chunk c/0: cannot be decoded: "):
+        with pytest.raises(Corrupt, match=r"^a: chunk c/0: cannot be decoded: "):
             read(reader, begin + 8, 8)
         assert read(reader, begin, 8) == values[:4].tobytes()
         assert read(reader, begin + 16, 16) == values[8:].tobytes()

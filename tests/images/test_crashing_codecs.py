@@ -104,7 +104,7 @@ def test_what_takes_too_long_is_an_error_that_names_the_chunk(
 ) -> None:
     monkeypatch.setattr(zarr_array, "_CPU_S", 0.5)
     root = shown(tmp_path, b"L...", b"good")
-    with pytest.raises(Corrupt, match="^a: chunk c/0: cannot be decoded: it takes too long"):
+    with pytest.raises(Corrupt, match=r"^a: chunk c/0: cannot be decoded: it takes too long"):
         whole(root, "a/c/0.tiff")
     assert b"good" in whole(root, "a/c/1.tiff")
 

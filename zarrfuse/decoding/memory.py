@@ -1,8 +1,8 @@
 """How the C library keeps memory while chunks are decoded, and how much of it there is.
 
-`settle` is used once, before the first thread, by `daemon` and by `worker`. Chunks come and go by the megabyte. As it
-is, each of them is mapped anew and cleared by the kernel, a tenth of the time of decoding, and each
-thread has a heap of its own, of which none gives back what another could use.
+`settle` is used once, before the first thread, by `daemon` and by `worker`. Chunks come and go by the
+megabyte. As it is, each of them is mapped anew and cleared by the kernel, a tenth of the time of
+decoding, and each thread has a heap of its own, of which none gives back what another could use.
 """
 
 import ctypes

@@ -38,10 +38,10 @@ class Wanted(msgspec.Struct, frozen=True, array_like=True):
 class Job(msgspec.Struct):
     """Decode a box of an array, or only open the array if `low` is None.
 
-    `array` is the same number for the same document, `cpu_s` the most seconds of processor time. `shape` and `dtype` (as in an NPY header) are
+    `array` is the same number for the same document. `shape` and `dtype` (as in an NPY header) are
     what the document is expected to say. `needed_bytes` are those of the elements that have to be
-    decoded. `brought` are the stored bytes at hand, with their number, or None for what is not
-    stored; the bytes follow in this order.
+    decoded, `cpu_s` the most seconds of processor time. `brought` are the stored bytes at hand, with
+    their number, or None for what is not stored; the bytes follow in this order.
     """
 
     array: int

@@ -129,9 +129,7 @@ class _Decoding:
                 store.brought = {}
         return Reply("missing", wanted=list(store.missing)), []
 
-    def _opened(
-        self, job: Job, brought: dict[Wanted, Bytes | None]
-    ) -> "tuple[Any, BroughtStore]":
+    def _opened(self, job: Job, brought: dict[Wanted, Bytes | None]) -> "tuple[Any, BroughtStore]":
         """The array of zarr-python with its store. Raises `_Answer`."""
         known = self._arrays.get(job.array)
         if known is not None:

@@ -177,7 +177,9 @@ class _Worker:
             reply = receive(self._socket, Reply)
             count = reply.nbytes if reply.outcome == "done" else 0
             if count > job.needed_bytes:
-                raise ValueError(f"{count} bytes, and no more than {job.needed_bytes} were asked for")
+                raise ValueError(
+                    f"{count} bytes, and no more than {job.needed_bytes} were asked for"
+                )
             return reply, receive_bytes(self._socket, count)
         except BlockingIOError:
             self.gave_up = True
