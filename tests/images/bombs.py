@@ -36,7 +36,12 @@ def zstd_bomb(blocks: int = 8192) -> bytes:
     frame = bytes.fromhex("28b52ffd") + b"\xe0" + struct.pack("<Q", blocks << 17)
     block = (1 << 1) | (128 << 10) << 3
     last = block | 1
-    return frame + (block.to_bytes(3, "little") + b"\0") * (blocks - 1) + last.to_bytes(3, "little") + b"\0"
+    return (
+        frame
+        + (block.to_bytes(3, "little") + b"\0") * (blocks - 1)
+        + last.to_bytes(3, "little")
+        + b"\0"
+    )
 
 
 def _blosc_bomb(cname: str) -> bytes:

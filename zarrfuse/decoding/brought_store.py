@@ -25,7 +25,11 @@ _WITHOUT_ATTRIBUTES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class BroughtStore(Store):
-    """`brought`: the bytes by what was wanted, None for what is not stored; `missing`: what is not there."""
+    """The files of one array.
+
+    `brought`: the bytes by what was wanted, None for what is not stored. `missing`: what else was
+    asked for.
+    """
 
     supports_writes = False
     supports_deletes = False

@@ -1,8 +1,8 @@
 """How the C library keeps memory while chunks are decoded, and how much of it there is.
 
-`settle` is used by `daemon`, once, before the first thread. Chunks come and go by the megabyte. As it
-is, each of them is mapped anew and cleared by the kernel, a tenth of the time of decoding, and each
-thread has a heap of its own, of which none gives back what another could use.
+`settle` is used once, before the first thread, by `daemon` and by `worker`. Chunks come and go by the
+megabyte. As it is, each of them is mapped anew and cleared by the kernel, a tenth of the time of
+decoding, and each thread has a heap of its own, of which none gives back what another could use.
 """
 
 import ctypes
@@ -23,6 +23,13 @@ def settle() -> None:
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_IN_HEAP_BYTES)
         mallopt(_M_ARENA_MAX, _HEAPS)
+
+
+def give_back() -> None:
+    """Give all freed memory back to the system."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def available_bytes() -> float:

@@ -40,8 +40,8 @@ class Job(msgspec.Struct):
 
     `array` is the same number for the same document. `shape` and `dtype` (as in an NPY header) are
     what the document is expected to say. `needed_bytes` are those of the elements that have to be
-    decoded. `brought` are the stored bytes at hand, with their number, or None for what is not
-    stored; the bytes follow in this order.
+    decoded, `cpu_s` the most seconds of processor time. `brought` are the stored bytes at hand, with
+    their number, or None for what is not stored; the bytes follow in this order.
     """
 
     array: int
@@ -49,6 +49,7 @@ class Job(msgspec.Struct):
     shape: list[int]
     dtype: str
     needed_bytes: int
+    cpu_s: float
     low: list[int] | None = None
     high: list[int] | None = None
     brought: list[tuple[Wanted, int | None]] = []
@@ -60,13 +61,14 @@ class Reply(msgspec.Struct):
     `done`: `nbytes` bytes follow, the elements, or an element of the fill value if the array was
     only opened. `missing`: it needs what is `wanted`, too. `refused`: zarr-python cannot decode the
     array. `stale`: the document is not the expected one. `failed`: this box cannot be decoded.
-    `memory`: it would take more than `nbytes` bytes of memory.
+    `memory`: it would take more than `nbytes` bytes of memory. `is_last`: the process ends now.
     """
 
     outcome: Literal["done", "missing", "refused", "stale", "failed", "memory"]
     text: str = ""
     wanted: list[Wanted] = []
     nbytes: int = 0
+    is_last: bool = False
 
 
 M = TypeVar("M", Job, Reply)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numcodecs
 import numpy as np
 
-from zarrfuse.decoding.memory import settle
+from zarrfuse.decoding.memory import give_back, settle
 from zarrfuse.decoding.messages import Bytes, Job, Reply, Wanted, receive, receive_bytes, send
 from zarrfuse.errors import text_of
 
@@ -38,8 +38,6 @@ _OPENING_BYTES = 512 << 20
 """Memory that importing the codecs of an array may take."""
 _KEPT_BYTES = 64 << 20
 """A worker that has grown by more than this once a job has failed for memory is replaced."""
-_CPU_S, _CPU_BYTES_PER_S = 5.0, 2e6
-"""The processor time of a job: so many seconds, and one more for so many decoded bytes."""
 _NUMCODECS = "numcodecs."
 _ARRAYS_KEPT = 256
 _THREADS = min(4, os.cpu_count() or 1)
@@ -70,10 +68,10 @@ def main(descriptor: int) -> None:
                     for wanted, count in job.brought
                 }
                 reply, payload = decoding.reply(job, brought)
+            del brought
+            reply.is_last = reply.outcome == "memory" and decoding.has_grown()
             send(sock, reply, payload)
-            del brought, payload
-            if reply.outcome == "memory" and decoding.has_grown():
-                break
+            del payload
     except (EOFError, OSError):
         pass
     os._exit(0)  # nothing is left to be done
@@ -102,7 +100,7 @@ class _Decoding:
     def limited(self, job: Job) -> Iterator[None]:
         """Limits memory and processor time while a job is done. The kernel ends what takes longer."""
         self._limit(_most_bytes(job))
-        signal.setitimer(signal.ITIMER_PROF, _CPU_S + job.needed_bytes / _CPU_BYTES_PER_S)
+        signal.setitimer(signal.ITIMER_PROF, job.cpu_s)
         yield
         signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -131,9 +129,7 @@ class _Decoding:
                 store.brought = {}
         return Reply("missing", wanted=list(store.missing)), []
 
-    def _opened(
-        self, job: Job, brought: dict[Wanted, Bytes | None]
-    ) -> "tuple[Any, BroughtStore]":
+    def _opened(self, job: Job, brought: dict[Wanted, Bytes | None]) -> "tuple[Any, BroughtStore]":
         """The array of zarr-python with its store. Raises `_Answer`."""
         known = self._arrays.get(job.array)
         if known is not None:
@@ -202,6 +198,7 @@ class _Decoding:
     def has_grown(self) -> bool:
         """Whether jobs have left behind memory that is not given back."""
         gc.collect()
+        give_back()
         return _data_bytes() > self._own_bytes + _KEPT_BYTES
 
 

@@ -70,22 +70,22 @@ class Workers:
         for _ in range(_TRIES):
             worker = self._taken()
             try:
-                answer = worker.do(job, payload)
+                reply, found = worker.do(job, payload)
             except BaseException as error:
-                status = worker.end()
-                with self._change:
-                    self._count -= 1
-                    self._change.notify()
+                status = self._ended(worker)
                 if not isinstance(error, _WORKER_ERRORS):
                     raise
                 if worker.gave_up or status not in _BY_OTHERS:
                     raise Crashed(_clause(status, worker.gave_up)) from error
-                log.warning("a process that decodes chunks was ended: %s", _clause(status, False))
+                log.warning("a process that decodes chunks was killed")
+                continue
+            if reply.is_last:
+                self._ended(worker)
             else:
                 with self._change:
                     self._idle.append(worker)
                     self._change.notify()
-                return answer
+            return reply, found
         raise OSError(errno.ENOMEM, "the processes that decode chunks are killed again and again")
 
     def close(self) -> None:
@@ -94,6 +94,14 @@ class Workers:
             while self._idle:
                 self._idle.pop().end()
                 self._count -= 1
+
+    def _ended(self, worker: "_Worker") -> int:
+        """The exit status of a process that is of no more use."""
+        status = worker.end()
+        with self._change:
+            self._count -= 1
+            self._change.notify()
+        return status
 
     def _taken(self) -> "_Worker":
         """A process that is idle now. A further one is started for who has to wait."""
@@ -169,7 +177,9 @@ class _Worker:
             reply = receive(self._socket, Reply)
             count = reply.nbytes if reply.outcome == "done" else 0
             if count > job.needed_bytes:
-                raise ValueError(f"{count} bytes, and no more than {job.needed_bytes} were asked for")
+                raise ValueError(
+                    f"{count} bytes, and no more than {job.needed_bytes} were asked for"
+                )
             return reply, receive_bytes(self._socket, count)
         except BlockingIOError:
             self.gave_up = True

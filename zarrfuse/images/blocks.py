@@ -39,6 +39,8 @@ MOST_AT_ONCE = 4096
 element, and of each chunk zarr-python makes several objects of 1 KB."""
 _MOST_TOGETHER = 1024
 """Chunks that are decoded together: of an error each is tried alone."""
+_ALONE_S = 2.0
+"""So long chunks of a block are tried alone: each may end a process that decodes, or take its time."""
 _CORES = min(16, os.cpu_count() or 2)
 _UNDER_WAY_BYTES = max(2, _CORES) * (12 << 20)
 """All that is being decoded at one time; a larger block is decoded alone. In zarr-python each takes
@@ -301,8 +303,11 @@ class Blocks:
                 return
             if isinstance(error, NotSupported | Stale):  # so is all of the array
                 raise
+            until = time.monotonic() + _ALONE_S
             for unit in units:  # so that only what is broken cannot be read
                 self._decode_box((unit, tuple(n + 1 for n in unit)), stamps, now, outcomes)
+                if time.monotonic() > until:  # who needs the others comes again
+                    return
             return
         outcomes.update(dict.fromkeys(units, block))
 

@@ -39,6 +39,8 @@ Stamp = tuple[int, int]
 
 _STORED_BYTES, _STORED_TIMES = 8 << 20, 4
 """A chunk may be stored as so many times the bytes that it has decoded, and as so many more."""
+_CPU_S, _CPU_BYTES_PER_S = 5.0, 2e6
+"""The processor time of a job: so many seconds, and one more for so many decoded bytes."""
 _MOST_ROUNDS = 8
 """A worker says what it needs once for the document, the index of a shard, and the inner chunks."""
 _numbers = count()
@@ -171,6 +173,7 @@ class ZarrArray:
             shape=list(self._node.shape),
             dtype=repr(np.lib.format.dtype_to_descr(self._dtype)),
             needed_bytes=needed_bytes,
+            cpu_s=_CPU_S + needed_bytes / _CPU_BYTES_PER_S,
             low=low,
             high=high,
         )
