@@ -24,7 +24,7 @@ from zarrfuse.errors import (
     ZarrfuseError,
     errno_of,
 )
-from zarrfuse.stores import local_writing
+from zarrfuse.stores import local_writing, new_file
 from zarrfuse.stores.base import OWN_NAME, Kind, read
 from zarrfuse.stores.local_file import LocalFile
 from zarrfuse.stores.local_writing import WritableLocalStore
@@ -393,7 +393,7 @@ def test_bytes_are_copied_where_the_kernel_does_not(store, tmp_path, monkeypatch
         raise OSError(errno.EXDEV, "no")
 
     monkeypatch.setattr(local_writing.os, "copy_file_range", refuse)
-    monkeypatch.setattr(local_writing, "_COPIED_AT_ONCE", 1_000)
+    monkeypatch.setattr(new_file, "_COPIED_AT_ONCE", 1_000)
     data = os.urandom(12_345)
     put(store, "key", data)
     assert read(store, "key") == data

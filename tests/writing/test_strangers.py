@@ -294,6 +294,16 @@ def test_a_second_name_of_somebody_elses_file_does_not_get_another_mode(
     assert mode(secret) == 0o600
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_chunk_does_not_get_the_rights_of_who_stores_it(owned: Path, count: int) -> None:
+    """Root's file with bytes of somebody's, which runs as root."""
+    (owned / "c/0").chmod(0o6777)
+    commits = Commits(WritableLocalStore(str(owned)))
+    store_bytes(commits, "c", {f"c/{number}": b"#!/bin/sh" for number in range(count)})
+    commits.close()
+    assert mode(owned / "c/0") == 0o777
+
+
 # -- locks
 
 

@@ -41,7 +41,6 @@ from zarrfuse.errors import (
     NotFound,
     NotSupported,
     SourceError,
-    Stale,
     ZarrfuseError,
 )
 from zarrfuse.stores import ownership
@@ -49,6 +48,7 @@ from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.stores.kept_folders import KeptFolders
 from zarrfuse.stores.local import LONGEST_KEY, LocalStore
 from zarrfuse.stores.local_file import LocalFile
+from zarrfuse.stores.new_file import discard, inode_of, status_of, write_new
 from zarrfuse.stores.own_folder import new_file
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
@@ -56,12 +56,7 @@ _LIST = os.O_RDONLY | os.O_DIRECTORY
 _ANY = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO that took a file's place must not hang
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _RACES_TOLERATED = 100
-_COPIED_AT_ONCE = 1 << 20
 _RENAME_NOREPLACE = 1
-# Errors of copy_file_range(2) that say that it cannot, not that the disk could not.
-_CANNOT_COPY = frozenset(
-    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
-)
 _CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
 
 _renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
@@ -160,34 +155,35 @@ class WritableLocalStore(LocalStore, WritableStore):
             if _is_own(key) and key.count("/") > 1:
                 try:
                     fd = new_file(folder, name, os.O_WRONLY)
-                    _write_new(fd, folder, name, source, start, stop, sync=sync, mtime_ns=mtime_ns)
+                    write_new(fd, folder, name, source, start, stop, sync=sync, mtime_ns=mtime_ns)
                     return
                 except FileExistsError:
                     if new:
                         raise
             # Renaming onto a folder would tell, but only when all is copied.
-            old = _status_of(folder, name)
+            old = status_of(folder, name)
             if old is not None and new:
                 raise Exists(f"{key} is there")
             if old is not None and S_ISDIR(old.st_mode):
                 raise IsAFolder(f"{key} is a folder")
+            like_replaced = partial(ownership.like_replaced, folder=folder, name=name)
             with self._temporary(folder) as (at, temporary, fd):
-                inode = _inode(os.fstat(fd))
-                _write_new(
+                inode = inode_of(os.fstat(fd))
+                write_new(
                     *(fd, at, temporary, source, start, stop),
                     sync=sync,
                     mtime_ns=mtime_ns,
-                    dress=None if _is_own(key) else dress or partial(_dress, folder, name),
+                    dress=None if _is_own(key) else dress or like_replaced,
                 )
                 try:
-                    if _inode(os.stat(temporary, dir_fd=at, follow_symlinks=False)) != inode:
+                    if inode_of(os.stat(temporary, dir_fd=at, follow_symlinks=False)) != inode:
                         raise Denied(f"{key}: others have replaced {temporary} meanwhile")
                     if new:
                         _rename_new(at, temporary, folder, name)
                     else:
                         os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=folder)
                 except BaseException:
-                    _discard(at, temporary)
+                    discard(at, temporary)
                     raise
 
     def remove(self, key: str) -> None:
@@ -343,7 +339,7 @@ class WritableLocalStore(LocalStore, WritableStore):
                 sync=True,
                 new=new,
                 mtime_ns=file.mtime_ns,
-                dress=partial(_dress_like, file.fileno()),
+                dress=partial(ownership.like, old=file.fileno()),
             )
         finally:
             file.close()
@@ -361,68 +357,6 @@ def _is_own(key: str) -> bool:
     return key == OWN_NAME or key.startswith(f"{OWN_NAME}/")
 
 
-def _write_new(
-    fd: int,
-    folder: int,
-    name: str,
-    source: int,
-    start: int,
-    stop: int,
-    *,
-    sync: bool,
-    mtime_ns: int | None = None,
-    dress: Callable[[int], None] | None = None,
-) -> None:
-    """Write bytes [start, stop) of `source` to a new file and close it; delete it if that fails.
-
-    `dress` gives the file its owner and mode.
-    """
-    try:
-        try:
-            _copy(source, start, stop, fd, name)
-            if dress is not None:
-                dress(fd)
-            if mtime_ns is not None:
-                os.utime(fd, ns=(mtime_ns, mtime_ns))
-            if sync:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-    except BaseException:
-        _discard(folder, name)
-        raise
-
-
-def _copy(source: int, start: int, stop: int, target: int, name: str) -> None:
-    """Copy bytes [start, stop) of one file to the beginning of another, in the kernel if it can."""
-    at = start
-    while at < stop:
-        try:
-            count = os.copy_file_range(source, target, stop - at, at, at - start)
-        except OSError as error:
-            if error.errno not in _CANNOT_COPY:
-                raise
-            count = 0
-        if not count:
-            break
-        at += count
-    while at < stop:
-        data = memoryview(os.pread(source, min(_COPIED_AT_ONCE, stop - at), at))
-        if not data:
-            raise Stale(f"the bytes for {name} end at {at}, they were to end at {stop}")
-        while data:
-            count = os.pwrite(target, data, at - start)
-            if not count:
-                raise OSError(errno.ENOSPC, f"{name} takes no more bytes")
-            data = data[count:]
-            at += count
-
-
-def _discard(folder: int, name: str) -> None:
-    with suppress(OSError):  # there is an error on the way already
-        os.unlink(name, dir_fd=folder)
-
-
 def _link(folder: int, name: str, new_folder: int, new_name: str) -> None:
     os.link(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder, follow_symlinks=False)
 
@@ -436,7 +370,7 @@ def _rename_new(folder: int, name: str, new_folder: int, new_name: str) -> None:
         code = ctypes.get_errno()
         if code not in (errno.EINVAL, errno.ENOSYS):  # EINVAL: also of a folder into itself
             raise OSError(code, os.strerror(code), name)
-    status = _status_of(folder, name)
+    status = status_of(folder, name)
     if status is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
     if S_ISDIR(
@@ -454,30 +388,10 @@ def _rename_new(folder: int, name: str, new_folder: int, new_name: str) -> None:
     os.unlink(name, dir_fd=folder)
 
 
-def _status_of(folder: int, name: str) -> os.stat_result | None:
-    """What is under a name, not followed; None where there is nothing."""
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
 def _refuse_symlink(folder: int, name: str, key: str) -> None:
-    status = _status_of(folder, name)
+    status = status_of(folder, name)
     if status is not None and not S_ISREG(status.st_mode):
         raise Denied(f"{key} is no file: nothing that was to be stored")
-
-
-def _dress(folder: int, name: str, fd: int) -> None:
-    ownership.like_replaced(fd, folder, name)
-
-
-def _dress_like(old: int, fd: int) -> None:
-    ownership.like(fd, old)
-
-
-def _inode(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
 
 
 @contextmanager

@@ -111,9 +111,6 @@ class Before:
                 else:
                     parts.append(Part(part.key, None))
             store.sync_folder(workspace.folder())
-            # What was not there goes first, so that the chunk lacks a part until all is back.
-            order = {part.key: number for number, part in enumerate(self._journal.parts)}
-            parts.sort(key=lambda part: (part.temporary is not None, order[part.key]))
             back = Journal(self._journal.key, tuple(parts))
             journals.put(store, back, workspace.temporary())
         except BaseException:
