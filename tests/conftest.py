@@ -4,12 +4,11 @@ Every mount is served by a process of its own: a test that reads a mount from th
 serves it would wait for itself.
 """
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from mounting import COMMAND, Daemon, clear, drop_caches, wait_for, zarrfuse
+from mounting import Daemon, clear, drop_caches, start, wait_for, zarrfuse
 from object_server import bucket, object_server
 
 from zarrfuse import mounts
@@ -65,17 +64,11 @@ def served(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
     """`served(source, *options, command=...)` mounts in the foreground; the daemon."""
     daemons: list[Daemon] = []
 
-    def serve(source: Path, *options: str, command: tuple[str, ...] = COMMAND) -> Daemon:
+    def serve(source: Path, *options: str, command: tuple[str, ...] = ()) -> Daemon:
         point = tmp_path / f"served{len(daemons)}"
         point.mkdir(exist_ok=True)
         log = tmp_path / f"served{len(daemons)}.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*command, "mount", str(source), str(point), "--foreground", *options],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
+        process = start(["mount", source, point, "--foreground", *options], log, command)
         daemon = Daemon(point, process, log)
         daemons.append(daemon)
         wait_for(lambda: " is mounted" in daemon.text() or process.poll() is not None)

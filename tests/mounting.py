@@ -1,35 +1,59 @@
 """What tests of real mounts share: the command, a daemon in the foreground, and cleaning up."""
 
+import functools
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from fork_server import Forked, Forks
 
 from zarrfuse import mounts
 
 COMMAND = (sys.executable, "-m", "zarrfuse")
+"""For tests of the command itself; others use `zarrfuse` and `start`, which cost less."""
+_IMPORTED_FROM = [str(folder) for folder in Path(__file__).resolve().parents[:2]]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(_IMPORTED_FROM)}
+Process = Forked | subprocess.Popen[bytes]
 ANSWER_WITHIN_S = 30
 
 
+_forks = functools.cache(Forks)
+
+
+def start(arguments: Sequence[object], log: Path, command: Sequence[object] = ()) -> Process:
+    """Start `zarrfuse`, or another command, with these arguments; what it prints goes to `log`."""
+    with log.open("wb") as output:
+        if not command:
+            return _forks().start(*arguments, stdout=output.fileno(), stderr=output.fileno())
+        return subprocess.Popen(
+            [*map(str, (*command, *arguments))],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=ENVIRONMENT,
+        )
+
+
 def zarrfuse(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run the `zarrfuse` command as a person would."""
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=ANSWER_WITHIN_S,
-    )
-    if check and done.returncode:
-        raise AssertionError(f"zarrfuse {arguments} exited {done.returncode}: {done.stderr}")
-    return done
+    """Run the `zarrfuse` command as a person would; see `fork_server` for what differs."""
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        running = _forks().start(*arguments, stdout=stdout.fileno(), stderr=stderr.fileno())
+        try:
+            code = running.wait(ANSWER_WITHIN_S)
+        finally:
+            running.kill()
+        texts = [os.pread(file.fileno(), 1 << 30, 0).decode() for file in (stdout, stderr)]
+    if check and code:
+        raise AssertionError(f"zarrfuse {arguments} exited {code}: {texts[1]}")
+    return subprocess.CompletedProcess([*map(str, arguments)], code, *texts)
 
 
 def clear(mountpoint: Path) -> None:
@@ -49,7 +73,7 @@ class Daemon:
     """A mount in the foreground, with its process and what it logged."""
 
     mountpoint: Path
-    process: subprocess.Popen[bytes]
+    process: Process
     log: Path
 
     def text(self) -> str:

@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import mounting
-from mounting import COMMAND, clear, wait_for
+from mounting import clear, start, wait_for
 
 from zarrfuse import mounts
 
-_IMPORTED_FROM = [str(folder) for folder in Path(__file__).resolve().parents[:3]]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(_IMPORTED_FROM)}
 GIVEN_UP_S = 60
 
 
@@ -66,20 +64,13 @@ class Daemon(mounting.Daemon):
 
 @contextmanager
 def serving(
-    folder: Path, source: Path, *options: str, command: tuple[str, ...] = COMMAND, name: str = "m"
+    folder: Path, source: Path, *options: str, command: tuple[str, ...] = (), name: str = "m"
 ) -> Iterator[Daemon]:
     """Mount `source` below `folder`; unmounted, ended and reaped at the end."""
     point = folder / name
     point.mkdir(exist_ok=True)
     log = folder / f"{name}.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, "mount", str(source), str(point), "--foreground", *options],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=ENVIRONMENT,
-        )
+    process = start(["mount", source, point, "--foreground", *options], log, command)
     daemon = Daemon(point, process, log)
     watchdog = threading.Timer(GIVEN_UP_S, daemon.give_up)
     watchdog.daemon = True

@@ -8,7 +8,6 @@ that are surprised by the next kill.
 
 import fcntl
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from pathlib import Path
 import pytest
 from daemons import GIVEN_UP_S
 from datasets import array, concat_parts, suffix_keys, write_keys
-from mounting import clear, wait_for
+from mounting import Process, clear, start, wait_for
 from sampling import Sample
 from versioned_chunks import HEADER_BYTES, INDEX_BYTES, content, version_of
 from write_versions import DOCUMENT
@@ -74,24 +73,13 @@ class Mounts:
         self.log = folder / "log"
         self.spool = folder / "spool"
         self.spool.mkdir()
-        self.pid = 0
+        self._process: Process | None = None
         self._abort: Path | None = None
-        here = Path(__file__)
-        self._server = subprocess.Popen(
-            [sys.executable, here.with_name("serve_again.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(here.parents[2])},
-        )
 
     def mount(self, *options: str) -> None:
         """Mount it; returns when it is ready."""
-        assert self._server.stdin is not None
-        arguments = [self.log, self.source, self.point, "--view", self.kind.view, *options]
-        self._server.stdin.write(json.dumps([str(argument) for argument in arguments]) + "\n")
-        self._server.stdin.flush()
-        self.pid = self._answer()
+        mount = ["mount", "--foreground", self.source, self.point, "--view", self.kind.view]
+        self._process = start([*mount, *options], self.log)
         said = f"{self.point} is mounted"
         wait_for(lambda: self.log.exists() and said in self.log.read_text(errors="replace"))
         mounted = mounts.mount_at(str(self.point))
@@ -105,27 +93,24 @@ class Mounts:
         self.mount("--read-write", *options)
 
     def ended(self) -> int:
-        """Wait until the daemon has ended; what it ended with, as `os.waitpid` tells it."""
-        status = self._answer()
-        self.pid = 0
+        """Wait until the daemon has ended; its exit code, or the signal that killed it, negative."""
+        assert self._process is not None
+        code = self._process.wait()
+        self._process = None
         self.log.replace(self.folder / "log of before")
-        return status
-
-    def _answer(self) -> int:
-        assert self._server.stdout is not None
-        return int(self._server.stdout.readline())
+        return code
 
     def kill(self) -> None:
         """Kill the daemon. Whoever asks the mount gets an error until it is cleared."""
-        os.kill(self.pid, signal.SIGKILL)
-        assert os.WTERMSIG(self.ended()) == signal.SIGKILL
+        assert self._process is not None
+        self._process.kill()
+        assert self.ended() == -signal.SIGKILL
         assert "WARNING" not in (said := (self.folder / "log of before").read_text()), said
 
     def give_up(self) -> None:
         """End the daemon, and every request that waits for it."""
-        with suppress(ProcessLookupError):
-            if self.pid:
-                os.kill(self.pid, signal.SIGKILL)
+        if self._process is not None:
+            self._process.kill()
         with suppress(OSError):
             if self._abort is not None:
                 self._abort.write_text("1")
@@ -142,10 +127,9 @@ class Mounts:
 
     def close(self) -> None:
         """End everything, whatever state it is in."""
-        if self.pid:
+        if self._process is not None:
             self.give_up()
         clear(self.point)
-        self._server.communicate(timeout=GIVEN_UP_S)
         for log in (self.folder / "log of before", self.log):
             print(log.read_text(errors="replace") if log.exists() else "")
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from daemons import ENVIRONMENT, fake, write
-from mounting import clear, wait_for
+from daemons import fake, write
+from mounting import ENVIRONMENT, clear, wait_for
 
 from zarrfuse import mounts
 
