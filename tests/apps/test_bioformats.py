@@ -26,7 +26,7 @@ def tool(jar: Path, name: str, *arguments: object) -> str:
 
 
 def test_metadata_are_valid_and_complete(images: Path, bioformats: Path) -> None:
-    file = images / "cells.zarr/cells.zarr.ome.tiff"
+    file = images / "cells.zarr/cells.ome.tiff"
 
     printed = tool(bioformats, "ImageInfo", "-nopix", "-noflat", "-omexml", file)
 
@@ -50,7 +50,7 @@ def test_metadata_are_valid_and_complete(images: Path, bioformats: Path) -> None
 def test_planes_of_each_level_are_read(
     level: int, images: Path, image_datasets: ImageDatasets, bioformats: Path, tmp_path: Path
 ) -> None:
-    file, out = images / "cells.zarr/cells.zarr.ome.tiff", tmp_path / "plane.tiff"
+    file, out = images / "cells.zarr/cells.ome.tiff", tmp_path / "plane.tiff"
     tool(
         bioformats,
         "ImageConverter",
@@ -64,7 +64,7 @@ def test_planes_of_each_level_are_read(
 def test_levels_of_colours_are_one_image(
     images: Path, image_datasets: ImageDatasets, bioformats: Path, tmp_path: Path
 ) -> None:
-    file, out = images / "slide.zarr/slide.zarr.ome.tiff", tmp_path / "region.tiff"
+    file, out = images / "slide.zarr/slide.ome.tiff", tmp_path / "region.tiff"
 
     printed = tool(bioformats, "ImageInfo", "-nopix", "-noflat", file)
     tool(bioformats, "ImageConverter", "-series", 1, "-crop", "50,60,200,100", file, out)
@@ -95,7 +95,7 @@ def test_imagej_with_bioformats_pages_through_64_gib(
         text += f"setSlice({page + 1}); getRawStatistics(n, mean, low, high); print('page', mean, high);"
 
     # It also prints what it is doing.
-    printed = macro(text, images / "large.zarr/large.zarr.tiff")
+    printed = macro(text, images / "large.zarr/large.tiff")
 
     assert "size 4096 4096 1 2048 1 1" in printed
     read = [line.split()[1:] for line in printed if line.startswith("page ")]

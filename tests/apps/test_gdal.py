@@ -54,7 +54,7 @@ def test_whole_array_has_a_page_for_each_plane(
 def test_levels_of_a_pyramid_are_overviews(
     images: Path, image_datasets: ImageDatasets, tmp_path: Path
 ) -> None:
-    file = images / "slide.zarr/slide.zarr.ome.tiff"
+    file = images / "slide.zarr/slide.ome.tiff"
     told = info(file)
     assert told["size"] == [720, 560]
     assert [band["colorInterpretation"] for band in told["bands"]] == ["Red", "Green", "Blue"]
@@ -72,7 +72,7 @@ def test_levels_of_a_pyramid_are_overviews(
 def test_planes_of_a_pyramid_are_pages_with_overviews(
     images: Path, image_datasets: ImageDatasets, tmp_path: Path
 ) -> None:
-    page = f"GTIFF_DIR:12:{images / 'cells.zarr/cells.zarr.ome.tiff'}"
+    page = f"GTIFF_DIR:12:{images / 'cells.zarr/cells.ome.tiff'}"
     assert [overview["size"] for overview in info(page)["bands"][0]["overviews"]] == [[128, 128]]
     read = window(page, 0, 0, 256, 256, tmp_path / "finest.raw")
     np.testing.assert_array_equal(read, image_datasets.cells[0][1, 1, 2])
@@ -81,7 +81,7 @@ def test_planes_of_a_pyramid_are_pages_with_overviews(
 
 
 def test_window_of_64_gib(images: Path, image_datasets: ImageDatasets, tmp_path: Path) -> None:
-    file = images / "large.zarr/large.zarr.tiff"
+    file = images / "large.zarr/large.tiff"
     plane = image_datasets.large_plane(1024)
     read = window(f"GTIFF_DIR:1025:{file}", 1900, 900, 300, 400, tmp_path / "a.raw")
     np.testing.assert_array_equal(read, plane[900:1300, 1900:2200])

@@ -74,6 +74,23 @@ def test_array_of_time_channel_and_depth_is_a_hyperstack(
     ]
 
 
+def test_chunk_has_the_pixel_size_depth_and_unit_of_its_array(
+    images: Path, image_datasets: ImageDatasets, macro: Macro
+) -> None:
+    positions = [(0, 0), (31, 31), (17, 5)]
+
+    size, spacing, _, *planes = macro(
+        DESCRIBE + measure(positions), images / "beads.zarr/0/c/0/0/0.tiff"
+    )
+
+    assert size == "32 32 1 2 1 8"
+    z, y, x = SPACING_UM
+    assert spacing == f"{x} {y} {z} µm 0"
+    assert [numbers(line) for line in planes] == [
+        expected(plane, positions) for plane in image_datasets.beads[:2, :32, :32]
+    ]
+
+
 def test_channels_have_their_windows_and_colours(images: Path, macro: Macro) -> None:
     shown = macro(DESCRIBE + DISPLAY, images / "cells.zarr/0/0.tiff")[3:]
     assert [numbers(line) for line in shown] == [

@@ -72,9 +72,9 @@ def test_chunks_of_all_tiff_layouts_are_the_same_to_tiffcmp(
         ("beads.zarr/0/0.tiff", 7, "Image Width: 60 Image Length: 50"),
         ("slide.zarr/1/1.tiff", 1, "Photometric Interpretation: RGB color"),
         ("overview.zarr/c/1/2.tiff", 1, "Image Width: 128 Image Length: 244"),
-        ("slide.zarr/slide.zarr.ome.tiff", 1, "SubIFD Offsets:"),
-        ("cells.zarr/cells.zarr.ome.tiff", 12, "SubIFD Offsets:"),
-        ("large.zarr/large.zarr.tiff", 2048, "Image Width: 4096 Image Length: 4096"),
+        ("slide.zarr/slide.ome.tiff", 1, "SubIFD Offsets:"),
+        ("cells.zarr/cells.ome.tiff", 12, "SubIFD Offsets:"),
+        ("large.zarr/large.tiff", 2048, "Image Width: 4096 Image Length: 4096"),
     ],
 )
 def test_tiffinfo_has_nothing_to_complain_about(
@@ -99,7 +99,7 @@ def test_libtiff_reads_every_page_of_a_hyperstack(
 def test_levels_of_a_pyramid_are_arrays_to_zarr_through_tifffile(
     images: Path, image_datasets: ImageDatasets
 ) -> None:
-    with tifffile.imread(images / "slide.zarr/slide.zarr.ome.tiff", aszarr=True) as store:
+    with tifffile.imread(images / "slide.zarr/slide.ome.tiff", aszarr=True) as store:
         levels = zarr.open_group(store, mode="r")
         for index, pixels in enumerate(image_datasets.slide):
             np.testing.assert_array_equal(levels[str(index)][:], pixels)

@@ -40,7 +40,7 @@ def region(file: Path, box: tuple[int, int, int, int], out: Path) -> np.ndarray:
 
 
 def test_slide_of_colours(images: Path, image_datasets: ImageDatasets, tmp_path: Path) -> None:
-    file = images / "slide.zarr/slide.zarr.ome.tiff"
+    file = images / "slide.zarr/slide.ome.tiff"
     told = properties(file)
     assert told["openslide.vendor"] == "generic-tiff"
     assert told["openslide.level[0].width"] == "720"
@@ -50,7 +50,7 @@ def test_slide_of_colours(images: Path, image_datasets: ImageDatasets, tmp_path:
 
 
 def test_image_of_16_bits(images: Path, image_datasets: ImageDatasets, tmp_path: Path) -> None:
-    file = images / "cells.zarr/cells.zarr.ome.tiff"
+    file = images / "cells.zarr/cells.ome.tiff"
     assert properties(file)["openslide.vendor"] == "generic-tiff"
     read = region(file, (0, 0, 256, 256), tmp_path / "region.png")
     plane = image_datasets.cells[0][0, 0, 0] >> 8

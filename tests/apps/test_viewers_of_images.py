@@ -12,12 +12,12 @@ from image_datasets import COLOURS, ImageDatasets
 Picture = Callable[[ImageDatasets], np.ndarray]
 
 PICTURES: dict[str, Picture] = {
-    "overview.zarr/overview.zarr.png": lambda data: data.overview >> 8,
-    "overview.zarr/overview.zarr.tiff": lambda data: data.overview >> 8,
+    "overview.zarr/overview.png": lambda data: data.overview >> 8,
+    "overview.zarr/overview.tiff": lambda data: data.overview >> 8,
     "overview.zarr/c/0/0.tiff": lambda data: data.overview[:256, :256] >> 8,
     "cells.zarr/0/0.png": lambda data: composite(data.cells[0][1, :, 1], COLOURS),
     "cells.zarr/0/0.tiff": lambda data: data.cells[0][0, 0, 0] >> 8,
-    "slide.zarr/slide.zarr.ome.tiff": lambda data: luminance(data.slide[0]),
+    "slide.zarr/slide.ome.tiff": lambda data: luminance(data.slide[0]),
     "slide.zarr/1/1.tiff": lambda data: luminance(data.slide[1]),
     "slide.zarr/1/1.png": lambda data: luminance(data.slide[1]),
 }

@@ -49,7 +49,7 @@ def test_all_pages_below_each_other(images: Path, image_datasets: ImageDatasets)
 def test_levels_of_a_pyramid_are_subifds(
     images: Path, image_datasets: ImageDatasets, tmp_path: Path
 ) -> None:
-    file = images / "slide.zarr/slide.zarr.ome.tiff"
+    file = images / "slide.zarr/slide.ome.tiff"
     assert field(file, "n-subifds") == "2"
     assert "720x560 uchar, 3 bands, srgb" in run("vipsheader", str(file))
     finest, half, quarter = image_datasets.slide
@@ -62,10 +62,10 @@ def test_levels_of_a_pyramid_are_subifds(
 
 
 def test_pyramid_has_its_resolution(images: Path) -> None:
-    per_mm = [field(images / "cells.zarr/cells.zarr.ome.tiff", name) for name in ("xres", "yres")]
+    per_mm = [field(images / "cells.zarr/cells.ome.tiff", name) for name in ("xres", "yres")]
     assert [float(value) for value in per_mm] == [1000 / step for step in SPACING_UM[:0:-1]]
 
 
 def test_png_is_a_picture(images: Path) -> None:
-    file = images / "overview.zarr/overview.zarr.png"
+    file = images / "overview.zarr/overview.png"
     assert "640x500 uchar, 1 band, b-w, pngload" in run("vipsheader", str(file))
