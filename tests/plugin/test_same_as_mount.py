@@ -58,16 +58,18 @@ def write_odds_and_ends(folder: Path) -> None:
     (folder / "out").symlink_to(os.path.dirname(folder))
 
 
-def read_file(path: Path) -> bytes | int:
-    """The bytes of a file of a mount, or the errno that reading it gives."""
+def read_file(path: Path) -> bytes | int | None:
+    """The bytes of a file of a mount, or the errno that reading it gives; None for ENOENT."""
     try:
         return path.read_bytes()
+    except FileNotFoundError:
+        return None
     except OSError as error:
         return error.errno
 
 
 def read_key(store: zarr.abc.store.Store, key: str) -> bytes | int | None:
-    """The bytes under a key, or the errno that reading them gives."""
+    """The bytes under a key, or the errno that reading them gives; None if there are none."""
     try:
         found = sync(store.get(key, default_buffer_prototype()))
     except OSError as error:

@@ -576,6 +576,12 @@ def test_a_document_that_is_refused_is_written_anew_only_once_it_is_deleted(disk
     assert at.stored()["a/0.1"] == b"0"
 
 
+def test_an_empty_document_can_be_written(disk: Any) -> None:
+    at = disk({"a/zarr.json": b""})
+    save_in_place(at, "a/zarr.json", STORED)
+    assert at.stored()["a/zarr.json"] == STORED
+
+
 def test_the_time_of_a_document_is_set(disk: Any) -> None:
     at = disk({"a/zarr.json": STORED})
     folder = folder_at(at.view, "a")

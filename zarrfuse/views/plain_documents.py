@@ -128,14 +128,15 @@ class DocumentFile:
     def _check(self) -> None:
         """Raises `NotSupported` where nothing may be written.
 
-        Libraries take a refused node for one that is not there, and would write theirs over it.
+        Libraries take a refused node for one that is not there, and would write theirs over it. Of an
+        empty document, as `touch` makes one, nothing is lost.
         """
         if self.hidden:
             raise NotSupported(
                 f"{self.title} stands for {self.hidden[0]}, and cannot be written: "
                 "the node is stored as one of Zarr v2"
             )
-        if self.node is not None and self.node.refused is not None and self.exists():
+        if self.node is not None and self.node.refused is not None and self._stored_text():
             raise NotSupported(f"{self.node.refused}; it can be deleted, and then written anew")
 
     def _remove_hidden(self) -> None:
