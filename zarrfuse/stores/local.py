@@ -84,6 +84,9 @@ class LocalStore(Store):
     def scan(self, folder: str) -> Iterator[Entry]:
         """See `base.Store`. One `scandir`, one `lstat` a name."""
         fd = self._open(folder, _LIST)
+        if not folder and not os.fstat(fd).st_nlink and not self.root.follow():
+            os.close(fd)
+            raise NotFound(f"{self.root.path} is deleted")
         file, subfolder, identifies = Kind.FILE, Kind.FOLDER, self.identifies
         hidden = "" if folder else OWN_NAME
         mode = uid = gid = -1  # of the name before, for nearly all names of a folder have the same
@@ -190,8 +193,8 @@ class LocalStore(Store):
             raise NotFound(f"no key {key!r}")
         if self._remote and not wait:
             raise BlockingIOError(errno.EAGAIN, "the file system may have to ask a server")
-        if not path and not self.root.is_there():
-            raise NotFound(f"{self.root.path} is deleted")
+        if not path:
+            self.root.follow()
         try:
             try:
                 return self._open_path(path, flags, wait)

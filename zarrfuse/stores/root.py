@@ -38,10 +38,6 @@ class Root:
         """Owner, group and mode of the folder, as of now."""
         return os.fstat(self.fd)
 
-    def is_there(self) -> bool:
-        """Whether it is there, or there is a new one to follow."""
-        return os.fstat(self.fd).st_nlink > 0 or self.follow()
-
     def follow(self) -> bool:
         """Take the folder that is now at the path if the one that was opened is deleted."""
         if os.fstat(self.fd).st_nlink:
