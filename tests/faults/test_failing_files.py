@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from daemons import array, errno_when, in_parts, serving, write
 from mounting import ENVIRONMENT, clear, wait_for
+from sampling import is_thorough
 
 from zarrfuse import mounts
 
-THOROUGH = os.environ.get("ZARRFUSE_TESTS") == "thorough"
+THOROUGH = is_thorough()
 SIZE = 3000
 PARTS = in_parts({"key_suffix": ".a", "size": 1000}, {"key_suffix": ""})
 GRID = {"name": "regular", "configuration": {"chunk_shape": [SIZE]}}

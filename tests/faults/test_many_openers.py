@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from daemons import Daemon, array, fake, in_parts, serving, write
 from mounting import drop_caches, wait_for
+from sampling import is_thorough
 
-THOROUGH = os.environ.get("ZARRFUSE_TESTS") == "thorough"
+THOROUGH = is_thorough()
 OPENERS = 2000 if THOROUGH else 150
 FOLDERS, FILES = (10, 100_000) if THOROUGH else (4, 2500)
 DATA = bytes(100)

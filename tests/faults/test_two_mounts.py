@@ -1,7 +1,6 @@
 """Two mounts that write one chunk of several parts: nobody ever sees a mix of two versions."""
 
 import json
-import os
 import random
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 from daemons import array, in_parts, serving, write
 from mounting import meanwhile
 
-THOROUGH = os.environ.get("ZARRFUSE_TESTS") == "thorough"
+THOROUGH = is_thorough()
 WRITES = 400 if THOROUGH else 8
 SIZE = 3000
 PARTS = in_parts(

@@ -1,10 +1,9 @@
 """Compressed bytes that were changed at random are decoded, or are an error: nothing worse comes of it.
 
-A few hundred changes are tried for each codec, or ten thousand with `ZARRFUSE_TESTS=thorough`. The
+A few hundred changes are tried for each codec, or ten thousand with `--thorough`. The
 seed is in the message of what fails.
 """
 
-import os
 import random
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import zarr
 from fakes import MemoryStore
+from sampling import is_thorough
 from zarr.codecs import BloscCodec
 from zarr.codecs import numcodecs as of_numcodecs
 
@@ -20,7 +20,7 @@ from zarrfuse.images.decode import Decoder
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.chunks import ChunksView
 
-COUNT = 10_000 if os.environ.get("ZARRFUSE_TESTS") == "thorough" else 300
+COUNT = 10_000 if is_thorough() else 300
 TOGETHER = 10
 """Chunks of one array: of each all are read, and one that fails is read alone."""
 SIZE = 512
