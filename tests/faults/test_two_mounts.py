@@ -10,6 +10,7 @@ from pathlib import Path
 
 from daemons import array, in_parts, serving, write
 from mounting import meanwhile
+from sampling import is_thorough
 
 THOROUGH = is_thorough()
 WRITES = 400 if THOROUGH else 8
