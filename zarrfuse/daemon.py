@@ -205,12 +205,14 @@ def _settle_process() -> None:
 def _mount(operations: ZarrOperations, config: MountConfig) -> None:
     """`pyfuse3.init`; what libfuse prints when it fails becomes the reason."""
     name = config.source.encode("ascii", "backslashreplace").decode()
-    options = ["default_permissions", "subtype=zarrfuse", f"fsname={_escaped(name)}"]
-    if not config.read_write:
-        options.append("ro")
+    options = ["subtype=zarrfuse", f"fsname={_escaped(name)}"]
     options += filter(_is_for_libfuse, config.options)  # of two that contradict, the last counts
     if config.allow_other:
         options.append("allow_other")
+    if not config.read_write:
+        options.append("ro")
+    if config.read_write or not _OF_OTHERS.isdisjoint(options):
+        options.append("default_permissions")  # else the disk checks, which knows ACLs, too
     with tempfile.TemporaryFile() as said:
         stderr = os.dup(2)
         os.dup2(said.fileno(), 2)
@@ -223,6 +225,9 @@ def _mount(operations: ZarrOperations, config: MountConfig) -> None:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+
+
+_OF_OTHERS = frozenset({"allow_other", "allow_root"})
 
 
 def _is_for_libfuse(option: str) -> bool:

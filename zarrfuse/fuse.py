@@ -24,6 +24,7 @@ from pyfuse3 import FUSEError
 
 from zarrfuse.config import Tuning
 from zarrfuse.errors import (
+    Denied,
     NotFound,
     ReadOnly,
     ZarrfuseError,
@@ -307,9 +308,13 @@ class ZarrOperations(pyfuse3.Operations):
 
     @answered
     async def access(self, inode: int, mode: int, ctx: pyfuse3.RequestContext) -> bool:
-        """Nothing may be written; the kernel checks the rest by the modes (default_permissions)."""
+        """What access(2) says where the kernel does not check: whether it may be read, opening tells."""
         if mode & os.W_OK:
             raise ReadOnly("the mount is read-only")
+        entry = self.inodes.entry(inode)
+        bits = 0 if entry.access is None else entry.access.mode
+        if mode & os.X_OK and entry.kind is Kind.FILE and not bits & 0o111:
+            raise Denied(f"{entry.name} is no program")
         return True
 
     # -- the whole ---------------------------------------------------------------------------

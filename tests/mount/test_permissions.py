@@ -2,6 +2,7 @@
 
 import os
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -277,10 +278,13 @@ sys.exit(zarrfuse.cli.main())
 
 
 AS_THEM = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
-IN_NAMESPACE = f"""
+WITH_FUSE_FOR_ALL = """
 cd "$1"
+rm -f fuse
 mknod -m 666 fuse c 10 229
 mount --bind fuse /dev/fuse
+"""
+READ_AND_WRITE = f"""
 "$2" -c "$3" mount theirs mnt --read-write
 {AS_THEM} sh -c '
   cat mnt/own mnt/roots
@@ -295,10 +299,50 @@ fusermount3 -u mnt
 """
 
 
+READ_ONLY = f"""
+"$2" -c "$3" mount named mnt
+{AS_THEM} sh -c '
+  cat mnt/by-acl
+  cat mnt/private || echo "not read"
+  echo new > mnt/by-acl || echo "not written"
+' || true
+fusermount3 -u mnt
+"""
+
+
+def in_namespace(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in which everybody may mount, as they may on most machines."""
+    arguments = [WITH_FUSE_FOR_ALL + script, "sh", str(folder), sys.executable, AS_NOBODY]
+    return subprocess.run(
+        ["unshare", "-m", "--propagation", "private", "sh", "-ec", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_user_whom_only_an_acl_admits_reads_through_a_mount_of_their_own(folder: Path) -> None:
+    store, mountpoint = folder / "named", folder / "mnt"
+    store.mkdir()
+    mountpoint.mkdir(exist_ok=True)
+    os.chown(mountpoint, NOBODY, NOBODY)
+    write_keys(store, {"by-acl": b"read\n", "private": b"private"})
+    for path in store.iterdir():
+        path.chmod(0o600)
+    everyone = 0xFFFFFFFF
+    owner, user, group, mask, others = 0x01, 0x02, 0x04, 0x10, 0x20
+    entries = [(owner, 6, everyone), (user, 4, NOBODY), (group, 0, everyone), (mask, 4, everyone)]
+    packed = b"".join(struct.pack("<HHI", *entry) for entry in [*entries, (others, 0, everyone)])
+    os.setxattr(store / "by-acl", "system.posix_acl_access", struct.pack("<I", 2) + packed)
+    done = in_namespace(folder, READ_ONLY)
+    assert done.stdout == "read\nnot read\nnot written\n", done.stderr
+
+
 def test_ordinary_user_has_through_a_mount_what_a_disk_permits(folder: Path) -> None:
     store, mountpoint = folder / "theirs", folder / "mnt"
     store.mkdir()
-    mountpoint.mkdir()
+    mountpoint.mkdir(exist_ok=True)
     write_keys(store, {"zarr.json": array((4, 5), (2, 5)), "c/0/0": b"abcd", "own": b"own "})
     write_keys(store, {"roots": b"root's\n", "private": b"private"})
     for path in (mountpoint, store, *store.rglob("*")):
@@ -309,14 +353,7 @@ def test_ordinary_user_has_through_a_mount_what_a_disk_permits(folder: Path) -> 
     (store / "private").chmod(0o600)
     os.chown(store / "c/0/0", OWNER, GROUP)
     (store / "c/0/0").chmod(0o666)
-    arguments = [IN_NAMESPACE, "sh", str(folder), sys.executable, AS_NOBODY]
-    done = subprocess.run(
-        ["unshare", "-m", "--propagation", "private", "sh", "-ec", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = in_namespace(folder, READ_AND_WRITE)
     assert done.stdout == "own root's\nnot written\nnot read\nnobody 640\n", done.stderr
     assert (store / "own").read_bytes() == b"own more\n"
     replaced = (store / "c/0/0").stat()  # another owner and group: neither can be kept
