@@ -10,6 +10,7 @@ import pytest
 from contact_sheet import imagej_arguments
 from desktop import Desktop
 from image_datasets import ImageDatasets, write_image_datasets
+from macros import Macros
 from mounting import clear, zarrfuse
 from stored_arrays import StoredArrays, write_arrays
 
@@ -94,16 +95,13 @@ def bioformats() -> Path:
     return BIOFORMATS_JAR
 
 
-@pytest.fixture
-def macro(desktop: Desktop, imagej: list[str | Path]) -> Callable[[str, Path], list[str]]:
+@pytest.fixture(scope="session")
+def macro(
+    screen: Desktop, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str, Path], list[str]]]:
     """`macro(text, file)` runs a macro of ImageJ's language on a file; the lines it printed.
 
-    ImageJ has 256 MiB. An error in a macro opens a dialogue, so it is a time-out here.
+    In one ImageJ without plug-ins for all tests.
     """
-
-    def run(text: str, file: Path) -> list[str]:
-        script = desktop.home / "macro.ijm"
-        script.write_text(text)
-        return desktop.run("java", *imagej, "-batch", script, file).splitlines()
-
-    return run
+    with Desktop(tmp_path_factory.mktemp("macros") / "home", screen=screen) as desktop:
+        yield Macros(desktop).run
