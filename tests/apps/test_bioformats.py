@@ -2,7 +2,6 @@
 
 import subprocess
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,6 @@ import pytest
 import tifffile
 from desktop import Desktop, program
 from image_datasets import INTERVAL_S, LABELS, LARGE_STORED, SPACING_UM, ImageDatasets
-
-Macro = Callable[[str, Path], list[str]]
 
 OME = "{http://www.openmicroscopy.org/Schemas/OME/2016-06}"
 
@@ -80,7 +77,7 @@ def test_imagej_with_bioformats_pages_through_64_gib(
     image_datasets: ImageDatasets,
     bioformats: Path,
     desktop: Desktop,
-    macro: Macro,
+    imagej: list[str | Path],
 ) -> None:
     """A virtual stack, in 256 MiB: each plane of 32 MiB is read when it is shown."""
     (desktop.home / "plugins").mkdir()
@@ -94,8 +91,11 @@ def test_imagej_with_bioformats_pages_through_64_gib(
     for page in pages:
         text += f"setSlice({page + 1}); getRawStatistics(n, mean, low, high); print('page', mean, high);"
 
+    (desktop.home / "macro.ijm").write_text(text)
+    file = images / "large.zarr/large.tiff"
+
     # It also prints what it is doing.
-    printed = macro(text, images / "large.zarr/large.tiff")
+    printed = desktop.run("java", *imagej, "-batch", desktop.home / "macro.ijm", file).splitlines()
 
     assert "size 4096 4096 1 2048 1 1" in printed
     read = [line.split()[1:] for line in printed if line.startswith("page ")]

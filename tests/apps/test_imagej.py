@@ -8,6 +8,7 @@ import pytest
 from desktop import Desktop
 
 Mounted = Callable[..., Path]
+Macro = Callable[[str, Path], list[str]]
 Pixels = Callable[[int, int], np.ndarray]
 
 POSITIONS = [(0, 0), (511, 0), (0, 511), (511, 511), (100, 37), (255, 256), (300, 411)]
@@ -19,17 +20,14 @@ def test_imagej_reads_the_pixels_of_a_chunk(
     column: int,
     demo: Path,
     mounted: Mounted,
-    desktop: Desktop,
-    imagej: list[str | Path],
+    macro: Macro,
     pixels: Pixels,
 ) -> None:
-    macro = desktop.home / "pixels.ijm"
     lines = ["open(getArgument());", 'print(getWidth() + " " + getHeight() + " " + bitDepth());']
     lines += [f"print(getPixel({x}, {y}));" for x, y in POSITIONS]
-    macro.write_text("\n".join(lines))
     file = mounted(demo) / "cells.zarr" / "strips" / "c" / str(row) / f"{column}.tiff"
 
-    printed = desktop.run("java", *imagej, "-batch", macro, file).splitlines()
+    printed = macro("\n".join(lines), file)
 
     assert printed[0] == "512 512 16"
     assert [int(value) for value in printed[1:]] == [
@@ -38,14 +36,9 @@ def test_imagej_reads_the_pixels_of_a_chunk(
 
 
 def test_imagej_measures_the_whole_chunk(
-    demo: Path,
-    mounted: Mounted,
-    desktop: Desktop,
-    imagej: list[str | Path],
-    pixels: Pixels,
+    demo: Path, mounted: Mounted, macro: Macro, pixels: Pixels
 ) -> None:
-    macro = desktop.home / "statistics.ijm"
-    macro.write_text(
+    text = (
         "open(getArgument());\n"
         "getStatistics(area, mean, min, max);\n"
         "getPixelSize(unit, width, height);\n"
@@ -53,7 +46,8 @@ def test_imagej_measures_the_whole_chunk(
     )
     file = mounted(demo) / "cells.zarr/strips/c/0/1.tiff"
 
-    mean, low, high, width, unit = desktop.run("java", *imagej, "-batch", macro, file).split()
+    [line] = macro(text, file)
+    mean, low, high, width, unit = line.split()
 
     chunk = pixels(0, 1)
     assert float(mean) == pytest.approx(chunk.mean())
