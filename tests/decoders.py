@@ -11,10 +11,11 @@ def decoders(parent: int | None = None) -> list[Path]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             status = (process / "status").read_text()
+            if not re.search(rf"^PPid:\t{parent or os.getpid()}$", status, re.MULTILINE):
+                continue  # to read the command of any process may take as long as that likes
             command = (process / "cmdline").read_bytes()
         except OSError:  # it has ended
             continue
-        is_ours = re.search(rf"^PPid:\t{parent or os.getpid()}$", status, re.MULTILINE)
-        if is_ours and b"zarrfuse.decoding.worker" in command:
+        if b"zarrfuse.decoding.worker" in command:
             found.append(process)
     return found

@@ -2,7 +2,7 @@
 
 Owns what zarr-python asks of a store: keys, byte ranges, listings, and errors as `OSError`. What the
 keys hold, and how what is set is stored, is the view's to say. Used by `plain_store`, which opens a
-source, and by `images.decode`, which has a view already.
+source.
 """
 
 import asyncio
@@ -24,7 +24,6 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from zarrfuse.errors import NotAFolder, NotFound, Stale, ZarrfuseError, errno_of
 from zarrfuse.keys import Keys
-from zarrfuse.stores.pool import Threads
 from zarrfuse.views.chunks import ChunksView
 from zarrfuse.views.plain import PlainView
 
@@ -33,8 +32,6 @@ T = TypeVar("T")
 _AT_ONCE = 256 * 1024
 """Reads of up to so many bytes are made from the event loop when the bytes are at hand."""
 _BATCH = 100
-_MOST_READS = 400
-"""So many reads of a `KeysStore` are in threads at one time; those of a store that hangs stay there."""
 
 
 class KeysOfAView(Store):
@@ -222,40 +219,6 @@ class KeysOfAView(Store):
         keys = self.ensure_open()
         with os_errors():
             change(keys, key, *args, **options)
-
-
-class KeysStore(KeysOfAView):
-    """The files of a view that is open already, as a store of zarr-python.
-
-    Errors are those of `plain_store.PlainStore`, and the exception of ours is the `__cause__` of the
-    `OSError`. Reads that wait have threads of their own, so that a store that hangs takes none of those
-    in which zarr-python decodes. Closing it leaves the view open.
-    """
-
-    def __init__(self, keys: Keys) -> None:
-        super().__init__(read_only=True)
-        self._opened = keys
-        self._keys = keys
-        self._threads = Threads(_MOST_READS, "zarrfuse-read")
-        self._is_open = True
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def ensure_open(self) -> Keys:
-        """The files by their keys."""
-        return self._keys
-
-    def close(self) -> None:
-        """Let go of the threads; those that read end when they have read."""
-        super().close()
-        self._threads.shutdown()
-
-    async def _in_thread(self, call: Callable[..., T], *args: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
 
 
 def keys_of(chunks: ChunksView) -> Keys:

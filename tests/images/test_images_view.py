@@ -944,6 +944,10 @@ def test_nothing_is_made_in_the_event_loop_and_then_all_is_at_hand() -> None:
     for name in ("a.tiff", "a.npy", "a.png", "c"):
         folder.lookup(name, wait=False)
     assert chunks.lookup("0.tiff", wait=False).size
+    with pytest.raises(BlockingIOError):
+        folder.open("a.tiff", wait=False)  # whether it can be decoded has yet to be found out
+    folder.open("a.npy").close()
+    store.waited = False
     reader = folder.open("a.tiff", wait=False)
     buffer = memoryview(bytearray(8))
     reader.readinto(buffer, 0, wait=False)  # the header
@@ -957,6 +961,7 @@ def test_no_header_is_made_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) ->
     root = view({"a/zarr.json": array((5, 4))}, inf)
     folder, chunks = at(root, "a"), at(root, "a/c/2")
     folder.list()
+    folder.open("a.tiff").close()
     reader = folder.open("a.tiff", wait=False)
     with pytest.raises(BlockingIOError):
         reader.readinto(memoryview(bytearray(8)), 0, wait=False)  # a large one is not kept

@@ -34,8 +34,8 @@ _SLACK_BYTES = 96 << 20
 """Memory that a job may take beyond what follows from its size."""
 _TIMES = 4
 """zarr-python takes up to 3.5 times the size of what it decodes."""
-_OPENING_BYTES = 512 << 20
-"""Memory that importing the codecs of an array may take."""
+_OPENING_BYTES, _OPENING_CPU_S = 512 << 20, 30.0
+"""What importing the codecs of an array may take."""
 _KEPT_BYTES = 64 << 20
 """A worker that has grown by more than this once a job has failed for memory is replaced."""
 _NUMCODECS = "numcodecs."
@@ -138,6 +138,7 @@ class _Decoding:
         store = self._store_of(brought)
         before = _data_bytes()
         self._limit(_OPENING_BYTES)
+        signal.setitimer(signal.ITIMER_PROF, _OPENING_CPU_S)
         try:
             opening = self._open(store=store, mode="r", zarr_format=job.zarr_format)
             array = self._runner.run(opening)
@@ -153,6 +154,7 @@ class _Decoding:
             raise _Answer(Reply("stale"))
         self._own_bytes += max(0, _data_bytes() - before)
         self._limit(_most_bytes(job))
+        signal.setitimer(signal.ITIMER_PROF, job.cpu_s)
         self._arrays[job.array] = array, store
         if len(self._arrays) > _ARRAYS_KEPT:
             self._arrays.popitem(last=False)

@@ -36,6 +36,7 @@ _PROGRAM = (
 )
 _BY_OTHERS = (-signal.SIGKILL, -signal.SIGTERM)
 """The kernel, out of memory, or a user: of no fault of the job."""
+_TOO_LONG = "it takes too long"
 _TRIES = 3
 _END_S = 1.0
 _WORKER_ERRORS = (EOFError, OSError, ValueError, msgspec.DecodeError)
@@ -75,8 +76,8 @@ class Workers:
                 status = self._ended(worker)
                 if not isinstance(error, _WORKER_ERRORS):
                     raise
-                if worker.gave_up or status not in _BY_OTHERS:
-                    raise Crashed(_clause(status, worker.gave_up)) from error
+                if worker.fault is not None or status not in _BY_OTHERS:
+                    raise Crashed(worker.fault or _clause(status)) from error
                 log.warning("a process that decodes chunks was killed")
                 continue
             if reply.is_last:
@@ -121,8 +122,8 @@ class Workers:
                 self._change.wait()
 
     def _start(self) -> None:
-        self._count += 1
         threading.Thread(target=self._started, name="zarrfuse-decoder", daemon=True).start()
+        self._count += 1
 
     def _started(self) -> None:
         worker, problem = None, None
@@ -145,7 +146,8 @@ class _Worker:
     """One process, once it is ready. Raises what keeps it from starting."""
 
     def __init__(self) -> None:
-        self.gave_up = False
+        self.fault: str | None = None
+        """Why it is ended, as a clause, where it does not end by itself."""
         self._socket, theirs = socket.socketpair()
         with theirs:
             number = theirs.fileno()
@@ -164,7 +166,7 @@ class _Worker:
             if hello.outcome != "done":
                 raise RuntimeError(hello.text)
         except EOFError:
-            raise RuntimeError(_clause(self.end(), False)) from None
+            raise RuntimeError(_clause(self.end())) from None
         except BaseException:
             self.end()
             raise
@@ -182,7 +184,10 @@ class _Worker:
                 )
             return reply, receive_bytes(self._socket, count)
         except BlockingIOError:
-            self.gave_up = True
+            self.fault = _TOO_LONG
+            raise
+        except (ValueError, msgspec.DecodeError) as error:
+            self.fault = f"the codec made the process answer nonsense: {error}"
             raise
 
     def is_alive(self) -> bool:
@@ -193,7 +198,7 @@ class _Worker:
         """End the process if it has not ended by itself: its exit status."""
         self._socket.close()
         with suppress(subprocess.TimeoutExpired):
-            if not self.gave_up:  # it ends when its socket is closed, unless it is at work
+            if self.fault is None:  # it ends when its socket is closed, unless it is at work
                 return self._process.wait(_END_S)
         self._process.kill()
         return self._process.wait()
@@ -205,13 +210,13 @@ class _Worker:
             self._socket.setsockopt(socket.SOL_SOCKET, option, value)
 
 
-def _clause(status: int, gave_up: bool) -> str:
+def _clause(status: int) -> str:
     """How a process ended, as a clause."""
-    if gave_up or status == -signal.SIGPROF:
-        return "it takes too long"
+    if status == -signal.SIGPROF:
+        return _TOO_LONG
     if status < 0:
-        return f"the codec crashed ({signal.Signals(-status).name})"
-    return f"the codec ended the process with status {status}"
+        return f"the process crashed ({signal.Signals(-status).name})"
+    return f"the process ended with status {status}"
 
 
 WORKERS = Workers()
