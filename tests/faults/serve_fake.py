@@ -157,7 +157,7 @@ def main() -> None:
         cache_ttl_s=given.cache_ttl,
         tuning=Tuning(store_timeout_s=given.timeout, threads=given.threads),
     )
-    daemon.serve(config, store, lambda: logging.info("%s is mounted", given.mountpoint))
+    daemon.serve(config, store, lambda _: logging.info("%s is mounted", given.mountpoint))
     if isinstance(store, SlowStore):
         counted = given.source.with_name(f"{given.source.name}.counted")
         counted.write_text(str(store.most_at_once))

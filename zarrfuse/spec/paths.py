@@ -1,8 +1,8 @@
 """Paths from one node to another, as extensions write them down.
 
-Owns which paths are allowed, where they lead, and what the node at their end is called; paths are those of nodes below the root of a store,
-`/`-separated, `""` for the root. Used by the extensions that name other nodes, by `references` and by
-the views. It must not know what lies at a path.
+Owns which paths are allowed, where they lead, and what the node at their end is called; paths are those
+of nodes below the root of a store, `/`-separated, `""` for the root. Used by the extensions that name
+other nodes, by `references` and by the views. It must not know what lies at a path.
 """
 
 from collections.abc import Sequence
