@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterator
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
 
-from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceError, ZarrfuseError
+from zarrfuse.errors import Denied, NotAFolder, NotFound, SourceDenied, SourceError, ZarrfuseError
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Store
 from zarrfuse.stores.beneath import open_beneath
 from zarrfuse.stores.descriptor import is_remote, read_full
@@ -74,7 +74,7 @@ class LocalStore(Store):
         except FileNotFoundError:
             raise SourceError(f"{root} does not exist") from None
         except PermissionError:
-            raise SourceError(f"{root} may not be read by this user") from None
+            raise SourceDenied(f"{root} may not be read by this user") from None
         self._remote = is_remote(self._root_fd)
 
     def scan(self, folder: str) -> Iterator[Entry]:
