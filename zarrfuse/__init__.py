@@ -35,7 +35,9 @@ def open_store(source: str | os.PathLike[str], *, read_only: bool = True) -> "Pl
 
     It serves what `zarrfuse mount --view plain` shows, without a mount; with `read_only=False` it also
     writes as `--read-write` does, into a folder, which is made if it is not there. `docs/python.md`
-    tells how to use it. Raises `OSError` if there is no such source, or if it can't be written.
+    tells how to use it. Raises `FileNotFoundError` if there is no such source, `PermissionError` where it
+    may not be read or credentials are missing, `ValueError` for a URL of an unknown scheme, and `OSError`
+    if it can't be written.
     """
     from zarrfuse.plain_store import PlainStore  # noqa: PLC0415  # zarr-python takes 0.3 s
 

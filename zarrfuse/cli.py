@@ -19,6 +19,7 @@ from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_NO_ZARR = 2
 
 _SIZE = re.compile(r"([0-9]{1,18})(?:([KMGT])(?:iB)?)?", re.IGNORECASE)
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
@@ -209,7 +210,7 @@ def mount(
         raise typer.BadParameter(f"{view} is none of {', '.join(VIEWS)}", param_hint="--view")
     if read_write and view in READ_ONLY_VIEWS:
         raise typer.BadParameter(f"the view {view} can't be written", param_hint="--read-write")
-    daemon.mount(
+    problem = daemon.mount(
         MountConfig(
             source=source if is_url(source) else os.path.realpath(source),
             mountpoint=mounts.resolved(mountpoint),
@@ -228,6 +229,8 @@ def mount(
             verbose=verbose,
         )
     )
+    if problem is not None:
+        print(f"zarrfuse: {problem}", file=sys.stderr)
 
 
 @app.command()
@@ -255,14 +258,18 @@ def info(
     path: Annotated[str, _path("PATH", "A source, or a path in a mount.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print what PATH holds. The tree of arrays and groups, or all that a mount knows of a file."""
+    """Print what PATH holds. The tree of arrays and groups, or all that a mount knows of a file. Exits
+    with 2 if there is no Zarr, or its root is broken."""
     import logging  # noqa: PLC0415
 
     from zarrfuse.info import show  # noqa: PLC0415
 
     # What a view logs of a node that it does not load stands in the tree.
     logging.getLogger("zarrfuse").addHandler(logging.NullHandler())
-    show(path, as_json=as_json)
+    problem = show(path, as_json=as_json)
+    if problem is not None:
+        print(f"zarrfuse: {problem}", file=sys.stderr)
+        raise typer.Exit(EXIT_NO_ZARR)
 
 
 @app.command()

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from typing import ClassVar, NoReturn, cast
 
@@ -32,6 +33,7 @@ from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
 from zarrfuse.stores.opening import is_url, open_store
 from zarrfuse.views.base import Folder
 from zarrfuse.views.chunk_journals import judge_of
+from zarrfuse.views.first_look import LOOKED_FOR_S, first_look
 from zarrfuse.writing.commits import Commits
 from zarrfuse.writing.forward import rolled_forward
 
@@ -46,19 +48,21 @@ _READY = b"\0"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def mount(config: MountConfig) -> None:
+def mount(config: MountConfig) -> str | None:
     """Mount as `config` says; in the background, return once the mount answers.
 
-    In the foreground, return when it has been unmounted. Raises `MountError` with the reason.
+    In the foreground, return when it has been unmounted. Raises `MountError` with the reason. The result
+    is a sentence for the person who asked, if the source seems to hold no Zarr; in the foreground, the
+    log has it.
     """
     # What talks to servers does not survive a fork: opened in the daemon. All else is opened here.
     store = None if is_url(config.source) and not config.foreground else _opened(config)
     mounts.check(config.source, config.mountpoint, nonempty="nonempty" in config.options)
     if store is not None and config.foreground:
         _log_to(config)
-        serve(config, store, lambda: log.info("%s is mounted", config.mountpoint))
-    else:
-        _serve_in_background(config, store)
+        serve(config, store, lambda _: log.info("%s is mounted", config.mountpoint))
+        return None
+    return _serve_in_background(config, store)
 
 
 def _opened(config: MountConfig) -> Store:
@@ -67,7 +71,7 @@ def _opened(config: MountConfig) -> Store:
     )
 
 
-def _serve_in_background(config: MountConfig, store: Store | None) -> None:
+def _serve_in_background(config: MountConfig, store: Store | None) -> str | None:
     receiving, sending = os.pipe()
     if os.fork() == 0:
         os.close(receiving)
@@ -75,8 +79,9 @@ def _serve_in_background(config: MountConfig, store: Store | None) -> None:
     os.close(sending)
     with os.fdopen(receiving, "rb") as pipe:
         said = pipe.read()
-    if said != _READY:
+    if not said.startswith(_READY):
         raise MountError(os.fsdecode(said) or "the daemon ended before it was ready")
+    return os.fsdecode(said.removeprefix(_READY)) or None
 
 
 def _become_daemon(config: MountConfig, store: Store | None, sending: int) -> NoReturn:
@@ -92,9 +97,9 @@ def _become_daemon(config: MountConfig, store: Store | None, sending: int) -> No
             os.dup2(nothing, descriptor)
         _log_to(config)
 
-        def ready() -> None:
+        def ready(problem: str | None) -> None:
             nonlocal sending
-            os.write(sending, _READY)
+            os.write(sending, _READY + os.fsencode(problem or ""))
             told, sending = sending, -1  # another file may get this number next
             os.close(told)
 
@@ -117,8 +122,10 @@ def _say(sending: int, text: bytes) -> None:
         os.write(sending, text)
 
 
-def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
+def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]) -> None:
     """Mount `store` and answer until it is unmounted; `ready` is called once it is served.
+
+    It is given a sentence that says why there is no Zarr to see, if that was found out so soon.
 
     Raises `MountError` when it cannot be mounted.
     """
@@ -140,9 +147,10 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
             timeout_s=config.tuning.store_timeout_s,
         )
         commits.recover()
+    shown = rolled_forward(store, judge_of(store))
     root = open_view(
         config.view,
-        rolled_forward(store, judge_of(store)),
+        shown,
         ttl_s,
         commits=commits,
         root_name=root_name(config.source),
@@ -171,12 +179,13 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
         settle_memory()  # here, since each thread that there is by then keeps a heap of its own
     # Held back until `_obey_signals`: one that ended the process would leave the mountpoint behind.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    look = _Look(config.source, shown)
     _mount(operations, config)
     mounted = mounts.mount_at(config.mountpoint)
     try:
         if config.tuning.eager:
             eager.install(busy=lambda: operations.busy)
-        trio.run(_run, operations, config, mounted, ready)
+        trio.run(_run, operations, config, mounted, lambda: ready(look.told()))
     finally:
         # It unmounts by the path, where by now there may be the mount of another daemon.
         pyfuse3.close(unmount=mounts.mount_at(config.mountpoint) == mounted)
@@ -184,6 +193,29 @@ def serve(config: MountConfig, store: Store, ready: Callable[[], None]) -> None:
             commits.close()
         store.close()
     log.info("%s is unmounted", config.mountpoint)
+
+
+class _Look:
+    """A first look at a source, in a thread of its own while it is being mounted."""
+
+    def __init__(self, source: str, store: Store) -> None:
+        self._source = source
+        self._store = store
+        self._problem: str | None = None
+        self._thread = threading.Thread(target=self._look, name="zarrfuse-look", daemon=True)
+        self._thread.start()
+        self._until = time.monotonic() + LOOKED_FOR_S
+
+    def _look(self) -> None:
+        problem = first_look(self._store)
+        if problem is not None:
+            self._problem = f"{self._source} is mounted, but {problem}"
+            log.warning("%s", self._problem)
+
+    def told(self) -> str | None:
+        """What is wrong, in a sentence, if that is known by now; waits a moment for it."""
+        self._thread.join(max(0.0, self._until - time.monotonic()))
+        return self._problem
 
 
 def _entry_of(root: Folder) -> Entry:
@@ -276,7 +308,7 @@ async def _tune_and_say_ready(
         tuning = config.tuning
         for refused in mounts.tune(mounted, tuning.readahead_kib, tuning.max_background):
             log.debug("not raised: %s", refused)
-    ready()
+    await trio.to_thread.run_sync(ready)
     is_ready.set()
     if config.view in DECODING:
         threading.Thread(target=prepare, name="zarrfuse-imports", daemon=True).start()

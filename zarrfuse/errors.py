@@ -138,6 +138,24 @@ class SourceError(MountError):
     errno = errno.ENOENT
 
 
+class SourceDenied(SourceError):
+    """A source may not be read: credentials are missing or do not do, or it is another user's."""
+
+    errno = errno.EACCES
+
+
+class SourceTimedOut(SourceError):
+    """A source does not answer in time."""
+
+    errno = errno.ETIMEDOUT
+
+
+class UnusableSource(SourceError):
+    """What was named can be no source, whatever is there: a URL of an unknown scheme, wrong settings."""
+
+    errno = errno.EINVAL
+
+
 # What the operating system says of a store's files and a program may be told as it is. Anything
 # else that a store raises is EIO.
 _PASSED_ON = frozenset(

@@ -81,8 +81,11 @@ class _MountedFolder:
             return [found.name for found in names if found.is_dir(follow_symlinks=False)]
 
 
-def show(path: str, *, as_json: bool) -> None:
-    """Print what is known of a source, or of a path in a mount. Raises `ZarrfuseError`."""
+def show(path: str, *, as_json: bool) -> str | None:
+    """Print what is known of a source, or of a path in a mount. Raises `ZarrfuseError`.
+
+    The result is a sentence if there is no Zarr in it, or what is at its root is not loaded.
+    """
     where = os.path.join(
         os.path.realpath(os.path.dirname(os.path.abspath(path))),
         os.path.basename(os.path.abspath(path)),
@@ -98,9 +101,8 @@ def show(path: str, *, as_json: bool) -> None:
         if not os.path.isdir(where):
             folder, _, name = below.rpartition("/")
             _show_facts(_MountedFolder(mount.mountpoint, folder).facts(name), as_json)
-            return
-        _show_tree(where, _MountedFolder(mount.mountpoint, below), as_json)
-        return
+            return None
+        return _show_tree(where, _MountedFolder(mount.mountpoint, below), as_json)
     if os.path.isfile(where) and not where.endswith(ZIP_ENDINGS):
         raise SourceError(
             f"{path} is a file outside a mount: mount its folder, and ask of it there"
@@ -108,25 +110,39 @@ def show(path: str, *, as_json: bool) -> None:
     stored = open_store(path if is_url(path) else os.path.realpath(path))
     store = rolled_forward(stored, judge_of(stored))
     try:
-        _show_tree(path, open_view("chunks", store, PERMANENT_TTL_S), as_json)
+        return _show_tree(path, open_view("chunks", store, PERMANENT_TTL_S), as_json)
     finally:
         store.close()
 
 
-def _show_tree(title: str, folder: Walkable, as_json: bool) -> None:
+def _show_tree(title: str, folder: Walkable, as_json: bool) -> str | None:
+    """Print it; a sentence if there is nothing, or nothing at its root that is loaded."""
     if as_json:
-        facts_of_all = [found.facts for found in walk(folder)]
-        print(json.dumps({"source": title, "nodes": facts_of_all}, indent=2))
-        return
+        told = [found.facts for found in walk(folder)]
+        print(json.dumps({"source": title, "nodes": told}, indent=2))
+        return _problem(title, told[0], any(map(_is_node, told)))
     guides = _GUIDES if (sys.stdout.encoding or "").lower().startswith("utf") else _ASCII_GUIDES
-    empty = True
+    root: Facts = {}
+    any_node = False
     for found in walk(folder):
         place, facts = found.place, found.facts
-        empty = empty and not facts.keys() & {"node_type", "error"}
+        root = facts if not place else root
+        any_node = any_node or _is_node(facts)
         name = facts["path"].rpartition("/")[2] if place else title
         print(_guide(place, guides) + _printable(f"{name}  {_in_one_line(facts)}".rstrip()))
-    if empty:
-        print(f"zarrfuse: there is no Zarr array or group in {title}", file=sys.stderr)
+    return _problem(title, root, any_node)
+
+
+def _is_node(facts: Facts) -> bool:
+    return bool(facts.keys() & {"node_type", "error"})
+
+
+def _problem(title: str, root: Facts, any_node: bool) -> str | None:
+    if "error" in root:
+        return f"the root of {title} is not loaded: {root['error']}"
+    if any_node or root.get("view") == "raw":  # which knows of no nodes
+        return None
+    return f"there is no Zarr array or group in {title}"
 
 
 def _guide(place: tuple[bool, ...], guides: tuple[str, str, str, str]) -> str:

@@ -8,13 +8,13 @@ by `zarrfuse.open_store`.
 import os
 import threading
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from stat import S_ISDIR
 from typing import Self, TypeVar, cast
 
 from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S
-from zarrfuse.errors import SourceError
+from zarrfuse.errors import SourceError, UnusableSource
 from zarrfuse.fill_values import is_fill
 from zarrfuse.keys import Keys
 from zarrfuse.keys_store import KeysOfAView, keys_of, os_errors
@@ -73,10 +73,14 @@ class PlainStore(KeysOfAView):
     # -- life --------------------------------------------------------------------------------
 
     def ensure_open(self) -> Keys:
-        """Open the source unless it is open. Raises `OSError` if it is not there or no source."""
+        """Open the source unless it is open.
+
+        Raises `ValueError` for what can be no source, such as a URL of an unknown scheme, and `OSError` for
+        what is not there or may not be read.
+        """
         keys = self._opened
         if keys is None or self._is_replaced():
-            with self._opening, os_errors():
+            with self._opening, _opening_errors():
                 keys = self._opened
                 if keys is None or self._is_replaced():
                     path = self._path if keys is not None else _real(self.source)
@@ -106,6 +110,16 @@ class PlainStore(KeysOfAView):
         with self._opening:
             super().close()
             self._opened = self._folder = None
+
+
+@contextmanager
+def _opening_errors() -> Iterator[None]:
+    """Raises our exceptions as those that `fsspec` and zarr-python raise when a store is opened."""
+    with os_errors():
+        try:
+            yield
+        except UnusableSource as error:
+            raise ValueError(str(error)) from error
 
 
 def _opened(path: str, *, writable: bool) -> Keys:

@@ -180,7 +180,7 @@ def main() -> None:
     )
     if given.signalled:
         signal_when_mounted(getattr(signal, given.signalled))
-    daemon.serve(config, store, lambda: logging.info("%s is mounted", given.mountpoint))
+    daemon.serve(config, store, lambda _: logging.info("%s is mounted", given.mountpoint))
     if isinstance(store, SlowStore):
         counted = given.source.with_name(f"{given.source.name}.counted")
         counted.write_text(str(store.most_at_once))

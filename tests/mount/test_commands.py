@@ -156,11 +156,45 @@ def test_info_of_what_may_not_be_looked_into_goes_on(
         assert "not loaded" in line
 
 
-def test_info_of_an_empty_folder_says_something(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    done = zarrfuse("info", tmp_path / "empty")
-    assert str(tmp_path / "empty") in done.stdout
-    assert "there is no Zarr array or group in" in done.stderr
+NO_ZARR = {
+    "an empty folder": ({}, "there is no Zarr array or group in"),
+    "a folder without Zarr": ({"a/b/notes.txt": b"", "zarr.txt": b""}, "there is no Zarr array"),
+    "a broken root": (
+        {"zarr.json": b'{"zarr_format": 3', "a/zarr.json": array()},
+        "not loaded: zarr.json",
+    ),
+}
+
+
+@pytest.fixture
+def mountpoint(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder; what is mounted there is unmounted in the end."""
+    point = tmp_path / "point"
+    point.mkdir()
+    yield point
+    clear(point)
+
+
+@pytest.mark.parametrize("keys, said", NO_ZARR.values(), ids=NO_ZARR)
+def test_a_folder_without_zarr_is_mounted_and_told_of(
+    tmp_path: Path, mountpoint: Path, keys: dict[str, bytes], said: str
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    write_keys(source, keys)
+    done = zarrfuse("mount", source, mountpoint)
+    assert str(source) in done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert {path.name for path in mountpoint.iterdir()} == {key.split("/")[0] for key in keys}
+    for path in (source, mountpoint):
+        done = zarrfuse("info", path, check=False)
+        assert done.returncode == 2
+        assert said in done.stderr
+
+
+def test_a_mount_of_something_is_silent(source: Path, mountpoint: Path) -> None:
+    assert zarrfuse("mount", source, mountpoint).stderr == ""
 
 
 def test_info_of_a_chunk_outside_a_mount_says_where_to_ask(source: Path) -> None:

@@ -18,7 +18,7 @@ from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, ZarrfuseError
 from zarrfuse.files.segments import Broken, Rendered
 from zarrfuse.files.tiff import array_tiff
 from zarrfuse.images.framed import Box, Framed
-from zarrfuse.spec.axes import Axis
+from zarrfuse.spec.axes import Description, axes_of
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.ome import Picture
 from zarrfuse.spec.plain import CHUNK_KEYS
@@ -285,10 +285,12 @@ class ChunkFiles:
 def _picture_of_chunk(picture: Picture, node: ArrayNode) -> Picture:
     """What is known of each chunk of an array: not where it lies, since all have one header.
 
-    Where chunks have some of the samples of a pixel, their planes are those of no picture.
+    Where chunks have some of the samples of a pixel, their planes are those of no picture: their axes are
+    taken for those of an array without names.
     """
     if picture.samples and node.chunk_shape[-1] < node.shape[-1]:
-        return Picture(tuple(Axis(axis.name, axis.kind, "") for axis in picture.axes))
+        unnamed = [Description()] * node.ndim
+        return Picture(axes_of(node.chunk_shape, unnamed, may_be_rgb=False))
     return replace(picture, axes=tuple(replace(axis, origin=None) for axis in picture.axes))
 
 

@@ -27,9 +27,12 @@ from zarrfuse.errors import (
     Exists,
     NotFound,
     NotSupported,
+    SourceDenied,
     SourceError,
+    SourceTimedOut,
     Stale,
     TimedOut,
+    UnusableSource,
     ZarrfuseError,
 )
 from zarrfuse.stores.object_url import ObjectUrl
@@ -55,6 +58,11 @@ _CREDENTIALS = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS (for a public bucket: GOOGLE_SKIP_SIGNATURE=true)",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
+
+# Where `obstore` looks for credentials if none are set: the services of virtual machines.
+_ASKED_FOR_CREDENTIALS = re.compile(
+    "/latest/(?:api/token|meta-data)|/computeMetadata/|/metadata/identity/"
+)
 
 _first_process: list[int] = []
 
@@ -107,7 +115,7 @@ class Bucket:
             self._quick = _client(url, patience, patience.answer_s, patience.retries)
             self._slow = _client(url, patience, patience.upload_s, 0)
         except (exceptions.BaseError, ValueError) as error:
-            raise SourceError(
+            raise UnusableSource(
                 f"the source {url} cannot be used: {_said(error)}: look at"
                 f" {_CREDENTIALS[url.scheme]}"
             ) from None
@@ -120,12 +128,12 @@ class Bucket:
         except NotFound:
             raise SourceError(f"the source {url}: there is no bucket {url.bucket}") from None
         except Denied as error:
-            raise SourceError(
+            raise SourceDenied(
                 f"the source {url} may not be listed with the credentials that are set: look at"
                 f" {_CREDENTIALS[url.scheme]} ({error})"
             ) from None
         except TimedOut as error:
-            raise SourceError(f"the source {url} does not answer: {error}") from None
+            raise SourceTimedOut(f"the source {url} does not answer: {error}") from None
         except ZarrfuseError as error:
             raise SourceError(f"the source {url} cannot be listed: {error}") from None
 
@@ -275,6 +283,8 @@ def _failed(what: str, error: Exception) -> ZarrfuseError | OSError:
     whole = str(error)
     if "NoSuchBucket" in whole or "ContainerNotFound" in whole:
         return NotFound(f"{what}: there is no such bucket")
+    if _ASKED_FOR_CREDENTIALS.search(whole):
+        return Denied(f"{what}: no credentials are set, and this machine has none: {_said(error)}")
     if "TimedOut" in whole or "kind: Timeout" in whole:
         return TimedOut(f"{what}: the object store did not answer in time")
     status = re.search(r"status code: (\d+)", whole)

@@ -7,7 +7,7 @@ stores do: nothing in it is percent-decoded, since `%20` is a fine part of a key
 import re
 from dataclasses import dataclass
 
-from zarrfuse.errors import SourceError
+from zarrfuse.errors import UnusableSource
 
 SCHEMES = ("s3", "gs", "az")
 """What can be mounted: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage."""
@@ -34,14 +34,16 @@ def scheme_of(source: str) -> str | None:
 
 
 def parse(source: str) -> ObjectUrl:
-    """The bucket and prefix that a URL of one of `SCHEMES` names. Raises `SourceError`."""
+    """The bucket and prefix that a URL of one of `SCHEMES` names. Raises `UnusableSource`."""
     found = _URL.fullmatch(source)
     if found is None or found[1].lower() not in SCHEMES:
-        raise SourceError(f"the source {source} is no URL of an object store")
+        raise UnusableSource(f"the source {source} is no URL of an object store")
     bucket, _, prefix = found[2].partition("/")
     prefix = prefix.strip("/")
     if not bucket:
-        raise SourceError(f"the source {source} names no bucket: write {found[1]}://bucket/prefix")
+        raise UnusableSource(
+            f"the source {source} names no bucket: write {found[1]}://bucket/prefix"
+        )
     if any(name in ("", ".", "..") for name in prefix.split("/")) and prefix:
-        raise SourceError(f"the source {source} has an empty name, . or .. in its prefix")
+        raise UnusableSource(f"the source {source} has an empty name, . or .. in its prefix")
     return ObjectUrl(found[1].lower(), bucket, prefix)

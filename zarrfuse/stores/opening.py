@@ -3,7 +3,7 @@
 import os
 import re
 
-from zarrfuse.errors import SourceError
+from zarrfuse.errors import SourceError, UnusableSource
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.local import LocalStore
 from zarrfuse.stores.object_url import SCHEMES, scheme_of
@@ -43,7 +43,7 @@ def open_store(source: str, *, follow_symlinks: bool = False, writable: bool = F
         return LocalStore(source, follow_symlinks=follow_symlinks)
     if scheme is not None or not os.path.exists(source):
         if remote := _REMOTE.search(source):
-            raise SourceError(
+            raise UnusableSource(
                 f"the source {remote[0]} is not on this machine: zarrfuse mounts folders, zip files,"
                 f" and {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
             )

@@ -8,7 +8,7 @@ and only if that belongs to the same user. Until then nothing is found below the
 
 import os
 
-from zarrfuse.errors import SourceError
+from zarrfuse.errors import SourceDenied, SourceError
 from zarrfuse.stores.beneath import open_without_symlinks
 
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -31,7 +31,7 @@ class Root:
         except FileNotFoundError:
             raise SourceError(f"{source} does not exist") from None
         except PermissionError:
-            raise SourceError(f"{source} may not be read by this user") from None
+            raise SourceDenied(f"{source} may not be read by this user") from None
         self._uid = os.fstat(self.fd).st_uid
 
     def status(self) -> os.stat_result:

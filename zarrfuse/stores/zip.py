@@ -32,7 +32,15 @@ import posixpath
 import zipfile
 from collections.abc import Iterator
 
-from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, NotSupported, SourceError
+from zarrfuse.errors import (
+    Corrupt,
+    Denied,
+    NotAFolder,
+    NotFound,
+    NotSupported,
+    SourceDenied,
+    SourceError,
+)
 from zarrfuse.stores.access import Access, as_folder
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.stores.zip_directory import (
@@ -73,6 +81,8 @@ class ZipStore(Store):
             file = ZipFileDescriptor(path)
         except FileNotFoundError:
             raise SourceError(f"{path} does not exist") from None
+        except PermissionError:
+            raise SourceDenied(f"{path} may not be read by this user") from None
         except OSError as error:
             raise SourceError(f"{path} cannot be read: {error.strerror}") from None
         self._file: ZipFileDescriptor | None = file
