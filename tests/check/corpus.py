@@ -1083,18 +1083,43 @@ UNFINISHED = [
         "a write that was interrupted",
         {
             "zarr.json": group(),
-            "a/zarr.json": array(),
-            **CHUNKS,
+            "a/zarr.json": array((2, 2), transformers=[concat_parts((".a", 2), ".b")]),
             f".zarrfuse/{sha1(b'a/c/0/0').hexdigest()}.journal": json.dumps(
                 {
                     "zarrfuse_journal": 1,
                     "key": "a/c/0/0",
-                    "parts": [{"key": "a/c/0/0", "temporary": ".zarrfuse/w-0/0"}],
+                    "parts": [
+                        {"key": "a/c/0/0.a", "temporary": ".zarrfuse/w-0/0"},
+                        {"key": "a/c/0/0.b", "temporary": ".zarrfuse/w-0/1"},
+                    ],
                 }
             ).encode(),
-            ".zarrfuse/w-0/0": b"5678",
+            ".zarrfuse/w-0/0": b"56",
+            ".zarrfuse/w-0/1": b"78",
         },
         [("error", "a/c/0/0", "", ("zarrfuse design", "Writing"))],
+    ),
+    Case(
+        "a journal that names more than its chunk",
+        {
+            "zarr.json": group(),
+            "README": b"mine",
+            f".zarrfuse/{sha1(b'a/c/0/0').hexdigest()}.journal": json.dumps(
+                {
+                    "zarrfuse_journal": 1,
+                    "key": "a/c/0/0",
+                    "parts": [{"key": "README", "temporary": None}],
+                }
+            ).encode(),
+        },
+        [
+            (
+                "error",
+                f".zarrfuse/{sha1(b'a/c/0/0').hexdigest()}.journal",
+                "",
+                ("zarrfuse design", "Writing"),
+            )
+        ],
     ),
     Case(
         "a journal that cannot be understood",

@@ -304,6 +304,27 @@ def test_a_chunk_does_not_get_the_rights_of_who_stores_it(owned: Path, count: in
     assert mode(owned / "c/0") == 0o777
 
 
+def test_a_part_that_will_belong_to_somebody_else_is_found_before_it_is_moved(shared: Path) -> None:
+    """It has the mode, and may have the owner, with which it will be stored."""
+    (shared / "c/0").chmod(0o666)
+    found: list[int] = []
+
+    def step(call: str, key: str) -> None:
+        if call == "rename" and not found:  # of the journal
+            part = f"{key.rpartition('/')[0]}/1"
+            assert mode(shared / part) == 0o666
+            os.chown(shared / part, OWNER, OWNER)
+            found.extend(store.stat(part).size for store in (commits.store, other))
+
+    other = LocalStore(str(shared))
+    commits = Commits(StepStore(WritableLocalStore(str(shared)), step))
+    store_bytes(commits, "c", NEW)
+    commits.close()
+    other.close()
+    assert found == [3, 3]
+    assert below(shared) == NEW | {"mine": b"private"}
+
+
 # -- locks
 
 

@@ -373,9 +373,8 @@ def _rename_new(folder: int, name: str, new_folder: int, new_name: str) -> None:
     status = status_of(folder, name)
     if status is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-    if S_ISDIR(
-        status.st_mode
-    ):  # it may replace an empty folder: one is put there, which must be new
+    if S_ISDIR(status.st_mode):
+        # It may replace an empty folder, so one is put there, which must be new.
         os.mkdir(new_name, 0o777, dir_fd=new_folder)
         try:
             os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)

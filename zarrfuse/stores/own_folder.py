@@ -60,10 +60,11 @@ class OwnFolder:
             names[0] = b"."
             fd = os.dup(held)
         shown = OWN_NAME if held is None else os.path.join(OWN_NAME, os.fsdecode(path))
-        for number, name in enumerate(names):
-            is_last = number == len(names) - 1
+        first = 0 if held is None else _PROCESSES
+        for depth, name in enumerate(names, first):
+            is_last = depth == first + len(names) - 1
             try:
-                below = self._step(fd, name, flags if is_last else _FOLDER, wait, shown, number)
+                below = self._step(fd, name, flags if is_last else _FOLDER, wait, shown, depth)
             finally:
                 os.close(fd)
             fd = below

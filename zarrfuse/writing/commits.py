@@ -17,11 +17,11 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from zarrfuse.errors import Corrupt, Denied, Exists, NotFound, ZarrfuseError, text_of
+from zarrfuse.errors import Corrupt, Exists, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
 from zarrfuse.writing import journal as journals
 from zarrfuse.writing.forward import RolledForward, rolled_forward, unwrapped
-from zarrfuse.writing.journal import Journal, Judge, Part
+from zarrfuse.writing.journal import Journal, Judge, Part, Refused
 from zarrfuse.writing.keys_workspace import KeysWorkspace
 from zarrfuse.writing.local_workspace import LocalWorkspace
 from zarrfuse.writing.locks import Locks
@@ -384,7 +384,7 @@ class Commits:
             return
         try:
             roll_forward(self._stored, journals.load(self._stored, name, self._judge))
-        except (Corrupt, Denied) as error:  # nobody may do it, and the chunk is replaced
+        except (Corrupt, Refused) as error:  # nobody may do it, and the chunk is replaced
             log.warning("%s; the chunk is stored anew", error)
             self._stored.remove(f"{OWN_NAME}/{name}")
         except NotFound:

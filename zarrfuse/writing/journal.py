@@ -40,6 +40,10 @@ class Journal(NamedTuple):
     parts: tuple[Part, ...]
 
 
+class Refused(Denied):
+    """A journal that a `Judge` is against."""
+
+
 Judge: TypeAlias = Callable[[Journal], str | None]
 """Why a journal must not be done, or shown as if it were: what follows its name; None if it may."""
 
@@ -125,7 +129,7 @@ def load(store: Store, name: str, judge: Judge | None = None) -> Journal:
     """Read the journal of that name.
 
     Raises `NotFound`, `Corrupt` for what cannot be understood, `NotSupported` for one of another version
-    of zarrfuse, and `Denied` for one that the `judge` is against.
+    of zarrfuse, and `Refused` for one that the `judge` is against.
     """
     key = f"{OWN_NAME}/{name}"
     try:
@@ -134,7 +138,7 @@ def load(store: Store, name: str, judge: Judge | None = None) -> Journal:
         raise Corrupt(f"the journal {key} cannot be understood: {error}") from None
     problem = None if judge is None else judge(journal)
     if problem is not None:
-        raise Denied(
+        raise Refused(
             f"the journal {key} of {journal.key} {problem}: it is neither done nor deleted"
         )
     return journal

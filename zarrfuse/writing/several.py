@@ -27,10 +27,10 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from zarrfuse.errors import Corrupt, Denied, Exists, NotFound, ZarrfuseError, text_of
+from zarrfuse.errors import Corrupt, Exists, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.writing import journal as journals
-from zarrfuse.writing.journal import Journal, Judge, Part
+from zarrfuse.writing.journal import Journal, Judge, Part, Refused
 from zarrfuse.writing.rolling import clear, last_of, move, roll_forward, settle
 from zarrfuse.writing.undo import Before, discard
 from zarrfuse.writing.workspace import Workspace
@@ -113,7 +113,7 @@ class Several:
             roll_forward(store, journals.load(store, journals.name_of(key), self._judge))
         except NotFound:
             return  # done by itself
-        except (Corrupt, Denied) as error:  # nobody may do it, and the chunk is replaced
+        except (Corrupt, Refused) as error:  # nobody may do it, and the chunk is replaced
             log.warning("%s; the chunk is stored anew", error)
             with suppress(NotFound):
                 store.remove(journals.key_of(key))
