@@ -22,7 +22,7 @@ from written_arrays import (
 )
 
 from zarrfuse.dataset import demo_image
-from zarrfuse.errors import NotFound
+from zarrfuse.errors import NotFound, NotSupported
 from zarrfuse.opening import open_view
 from zarrfuse.stores.local import LocalStore
 
@@ -94,11 +94,15 @@ def test_of_every_core_type_facts_say_which_files_there_are_and_why_not_others(
         assert all(isinstance(size, int) for size in told.values())
     else:
         assert shown == {"a.npy", "zarr.json"}
-        assert told.pop("a.npy") == len(whole(root, "a/a.npy"))
+        assert isinstance(told.pop("a.npy"), int)
         assert told.keys() == {"a.tiff", "a.png", "c"}
         assert all(isinstance(why, str) and why for why in told.values())
     for name in sorted(shown - {"c"}):
-        whole(root, f"a/{name}")
+        if data_type[0] == "r" and name == "a.npy":  # which zarr-python does not know
+            with pytest.raises(NotSupported):
+                whole(root, f"a/{name}")
+        else:
+            whole(root, f"a/{name}")
 
 
 def test_chunks_that_are_tiff_in_parts_hold_the_same_pixels(demo: Path) -> None:
