@@ -51,6 +51,15 @@ def test_files_that_belong_to_no_node_are_fine(tmp_path: Path) -> None:
     assert told(tmp_path, deep=True) == []
 
 
+def test_zarr_v2_reserves_no_names(tmp_path: Path) -> None:
+    """AnnData has groups such as `__categories`."""
+    zgroup = b'{"zarr_format": 2}'
+    write_keys(
+        tmp_path, {".zgroup": zgroup, "__categories/.zgroup": zgroup, "__a/.zarray": v2_array()}
+    )
+    assert told(tmp_path, deep=True) == []
+
+
 def test_empty_folders_of_chunks_are_fine(tmp_path: Path) -> None:
     """LocalStore of zarr-python leaves them behind when an array shrinks."""
     write_keys(tmp_path, {"zarr.json": array()})

@@ -204,9 +204,9 @@ class Walk:
         if folder.array is not None:
             problem = f"lies below the array {folder.array.path or 'at the root'}"
             yield _finding("error", path, "", f"{problem}, which has no nodes below it", HIERARCHY)
-        if wrong_name := _name_problem(path.rpartition("/")[2]):
-            yield _finding("error", path, "", wrong_name, NODE_NAMES)
         name = next(iter(documents))
+        if wrong_name := _name_problem(path.rpartition("/")[2], is_v3=name == "zarr.json"):
+            yield _finding("error", path, "", wrong_name, NODE_NAMES)
         for other in list(documents)[1:]:
             if other in DOCUMENTS:
                 problem = f"stands beside {name}, which counts"
@@ -321,11 +321,11 @@ class Walk:
             return None, Fault("error", "", f"cannot be read: {text_of(error)}", STORE)
 
 
-def _name_problem(name: str) -> str | None:
-    """What is wrong with the name of a node (core specification, Node names)."""
-    if name.startswith("__"):
+def _name_problem(name: str, *, is_v3: bool) -> str | None:
+    """What is wrong with the name of a node (core specification, Node names; Zarr v2 has no such rule)."""
+    if is_v3 and name.startswith("__"):
         return "has a name that begins with __, which is reserved"
-    if name and not name.strip("."):
+    if is_v3 and name and not name.strip("."):
         return "has a name of nothing but periods"
     try:
         name.encode()
