@@ -120,5 +120,5 @@ def test_nobody_makes_another_node_over_it(store: Path, point: Path, name: str) 
 
 
 def test_what_tells_of_it_says_why(point: Path) -> None:
-    told = zarrfuse("info", point / "v3/array").stdout
+    told = zarrfuse("info", point / "v3/array", check=False).stdout
     assert "x.unknown" in told
