@@ -209,7 +209,7 @@ class _Look:
     def _look(self) -> None:
         problem = first_look(self._store)
         if problem is not None:
-            self._problem = f"{self._source} is mounted, but {problem}"
+            self._problem = f"the source {self._source}: {problem}"
             log.warning("%s", self._problem)
 
     def told(self) -> str | None:

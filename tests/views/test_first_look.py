@@ -7,7 +7,7 @@ from datasets import array, v2_array
 from fakes import ForwardingStore, MemoryStore
 
 from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.views.first_look import MOST_NAMES, first_look
+from zarrfuse.views.first_look import LARGEST_READ, MOST_NAMES, first_look
 
 
 class Counted(ForwardingStore):
@@ -47,6 +47,10 @@ def test_a_root_that_is_broken_is_named_with_its_reason() -> None:
     problem = first_look(MemoryStore({"zarr.json": b"{", "a/zarr.json": array()}))
     assert problem is not None
     assert "its root is not loaded: zarr.json" in problem
+
+
+def test_a_large_document_is_not_read() -> None:
+    assert first_look(MemoryStore({"zarr.json": b"{" * (LARGEST_READ + 1)})) is None
 
 
 def test_of_many_names_only_some_are_looked_at() -> None:

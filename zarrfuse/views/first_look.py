@@ -7,12 +7,15 @@ other folders their names only. `info` and `check`, which walk the whole store, 
 import time
 from collections import deque
 
+from zarrfuse.errors import NotFound
 from zarrfuse.stores.base import Kind, Store
 from zarrfuse.views.base import join
 from zarrfuse.views.nodes import DOCUMENTS, ReferencedNodes
 
 LOOKED_FOR_S = 0.25
 MOST_NAMES = 10_000
+LARGEST_READ = 1 << 20
+"""A document of the root that is larger (bytes) is not read: it takes long, and few are broken."""
 
 
 def first_look(store: Store) -> str | None:
@@ -22,12 +25,26 @@ def first_look(store: Store) -> str | None:
     """
     until = time.monotonic() + LOOKED_FOR_S
     try:
-        root = ReferencedNodes(store, 0).get("")
-        if root is not None:
-            return None if root.error is None else f"its root is not loaded: {root.error}"
+        size = _root_document_size(store)
+        if size is not None:
+            root = ReferencedNodes(store, 0).get("") if size <= LARGEST_READ else None
+            error = None if root is None else root.error
+            return None if error is None else f"its root is not loaded: {error}"
         return None if _may_hold_zarr(store, until) else "there is no Zarr array or group in it"
     except Exception:  # whatever a store raises: who looks into that folder is told
         return None
+
+
+def _root_document_size(store: Store) -> int | None:
+    """In bytes; None if there is no document."""
+    for document in DOCUMENTS:
+        try:
+            entry = store.stat(document)
+        except NotFound:
+            continue
+        if entry.kind is Kind.FILE:
+            return entry.size
+    return None
 
 
 def _may_hold_zarr(store: Store, until: float) -> bool:
