@@ -35,21 +35,18 @@ _forks = functools.cache(Forks)
 def start(arguments: Sequence[object], log: Path, command: Sequence[object] = ()) -> Process:
     """Start `zarrfuse`, or another command, with these arguments; what it prints goes to `log`."""
     with log.open("wb") as output:
-        if not command:
-            return _forks().start(*arguments, stdout=output.fileno(), stderr=output.fileno())
-        return subprocess.Popen(
-            [*map(str, (*command, *arguments))],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(_IMPORTED_FROM)},
-        )
+        return _started(arguments, output.fileno(), output.fileno(), command)
 
 
-def zarrfuse(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run the `zarrfuse` command as a person would; see `fork_server` for what differs."""
+def zarrfuse(
+    *arguments: object, check: bool = True, command: Sequence[object] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run the `zarrfuse` command as a person would; see `fork_server` for what differs.
+
+    `COMMAND` starts Python anew, for tests of what it does when it starts.
+    """
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        running = _forks().start(*arguments, stdout=stdout.fileno(), stderr=stderr.fileno())
+        running = _started(arguments, stdout.fileno(), stderr.fileno(), command)
         try:
             code = running.wait(ANSWER_WITHIN_S)
         finally:
@@ -58,6 +55,20 @@ def zarrfuse(*arguments: object, check: bool = True) -> subprocess.CompletedProc
     if check and code:
         raise AssertionError(f"zarrfuse {arguments} exited {code}: {texts[1]}")
     return subprocess.CompletedProcess([*map(str, arguments)], code, *texts)
+
+
+def _started(
+    arguments: Sequence[object], stdout: int, stderr: int, command: Sequence[object]
+) -> Process:
+    if not command:
+        return _forks().start(*arguments, stdout=stdout, stderr=stderr)
+    return subprocess.Popen(
+        [*map(str, (*command, *arguments))],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(_IMPORTED_FROM)},
+    )
 
 
 def clear(mountpoint: Path) -> None:
