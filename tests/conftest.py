@@ -5,10 +5,12 @@ serves it would wait for itself.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
-from mounting import Daemon, clear, drop_caches, start, wait_for, zarrfuse
+from mounting import Daemon, clear, drop_caches, serving, wait_for, zarrfuse
 from object_server import bucket, object_server
 
 from zarrfuse import mounts
@@ -62,19 +64,13 @@ def mounted(tmp_path: Path) -> Iterator[Mounter]:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Callable[..., Daemon]]:
     """`served(source, *options, command=...)` mounts in the foreground; the daemon."""
-    daemons: list[Daemon] = []
+    with ExitStack() as stack:
+        numbers = count()
 
-    def serve(source: Path, *options: str, command: tuple[str, ...] = ()) -> Daemon:
-        point = tmp_path / f"served{len(daemons)}"
-        point.mkdir(exist_ok=True)
-        log = tmp_path / f"served{len(daemons)}.log"
-        process = start(["mount", source, point, "--foreground", *options], log, command)
-        daemon = Daemon(point, process, log)
-        daemons.append(daemon)
-        wait_for(lambda: " is mounted" in daemon.text() or process.poll() is not None)
-        assert process.poll() is None, daemon.text()
-        return daemon
+        def serve(source: Path, *options: str, command: tuple[str, ...] = ()) -> Daemon:
+            name = f"served{next(numbers)}"
+            return stack.enter_context(
+                serving(tmp_path, source, *options, command=command, name=name)
+            )
 
-    yield serve
-    for daemon in reversed(daemons):
-        daemon.stop()
+        yield serve

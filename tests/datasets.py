@@ -36,16 +36,16 @@ def concat_parts(*parts: str | tuple[str, int]) -> dict[str, Any]:
     return {"name": "concat-parts", "configuration": {"parts": written}}
 
 
-def array(
+def document(
     shape: Sequence[int] = (4, 4),
     chunk_shape: Sequence[int] | None = None,
     *,
     keys: Mapping[str, Any] | None = None,
     transformers: Sequence[Mapping[str, Any]] = (),
     **members: Any,
-) -> bytes:
-    """A `zarr.json` of an array of bytes; chunks have two elements a side unless given."""
-    document = {
+) -> dict[str, Any]:
+    """Metadata of an array of bytes; chunks have two elements a side unless given."""
+    return {
         "zarr_format": 3,
         "node_type": "array",
         "shape": list(shape),
@@ -63,7 +63,11 @@ def array(
         "dimension_names": [f"d{index}" for index in range(len(shape))],
         **members,
     }
-    return json.dumps(document).encode()
+
+
+def array(shape: Sequence[int] = (4, 4), *arguments: Any, **members: Any) -> bytes:
+    """A `zarr.json` of the `document` of these arguments."""
+    return json.dumps(document(shape, *arguments, **members)).encode()
 
 
 def group(**members: Any) -> bytes:

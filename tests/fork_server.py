@@ -118,6 +118,8 @@ def _run(arguments: list[str], folder: str, environment: dict[str, str], *output
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    if folders := environment.get("PYTHONPATH"):  # may have been set since the server started
+        sys.path[:0] = folders.split(os.pathsep)
     for descriptor, output in enumerate(outputs, 1):
         os.dup2(output, descriptor)
         os.close(output)

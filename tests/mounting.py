@@ -1,7 +1,9 @@
 """What tests of real mounts share: the command, a daemon in the foreground, and cleaning up."""
 
 import functools
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fork_server import Forked, Forks
@@ -23,6 +26,8 @@ _IMPORTED_FROM = [str(folder) for folder in Path(__file__).resolve().parents[:2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(_IMPORTED_FROM)}
 Process = Forked | subprocess.Popen[bytes]
 ANSWER_WITHIN_S = 30
+GIVEN_UP_S = 100
+"""After this a daemon is ended with all its requests: one that does not answer must not hang a test."""
 
 
 _forks = functools.cache(Forks)
@@ -31,21 +36,18 @@ _forks = functools.cache(Forks)
 def start(arguments: Sequence[object], log: Path, command: Sequence[object] = ()) -> Process:
     """Start `zarrfuse`, or another command, with these arguments; what it prints goes to `log`."""
     with log.open("wb") as output:
-        if not command:
-            return _forks().start(*arguments, stdout=output.fileno(), stderr=output.fileno())
-        return subprocess.Popen(
-            [*map(str, (*command, *arguments))],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=ENVIRONMENT,
-        )
+        return _started(arguments, output.fileno(), output.fileno(), command)
 
 
-def zarrfuse(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run the `zarrfuse` command as a person would; see `fork_server` for what differs."""
+def zarrfuse(
+    *arguments: object, check: bool = True, command: Sequence[object] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run the `zarrfuse` command as a person would; see `fork_server` for what differs.
+
+    `COMMAND` starts Python anew, for tests of what it does when it starts.
+    """
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        running = _forks().start(*arguments, stdout=stdout.fileno(), stderr=stderr.fileno())
+        running = _started(arguments, stdout.fileno(), stderr.fileno(), command)
         try:
             code = running.wait(ANSWER_WITHIN_S)
         finally:
@@ -54,6 +56,20 @@ def zarrfuse(*arguments: object, check: bool = True) -> subprocess.CompletedProc
     if check and code:
         raise AssertionError(f"zarrfuse {arguments} exited {code}: {texts[1]}")
     return subprocess.CompletedProcess([*map(str, arguments)], code, *texts)
+
+
+def _started(
+    arguments: Sequence[object], stdout: int, stderr: int, command: Sequence[object]
+) -> Process:
+    if not command:
+        return _forks().start(*arguments, stdout=stdout, stderr=stderr)
+    return subprocess.Popen(
+        [*map(str, (*command, *arguments))],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        env=ENVIRONMENT,
+    )
 
 
 def clear(mountpoint: Path) -> None:
@@ -70,15 +86,51 @@ def clear(mountpoint: Path) -> None:
 
 @dataclass
 class Daemon:
-    """A mount in the foreground, with its process and what it logged."""
+    """A mount in the foreground, with its process and what it logged.
+
+    `abort` is the file that ends its requests, so that no test waits for them.
+    """
 
     mountpoint: Path
     process: Process
     log: Path
+    abort: str | None = None
 
     def text(self) -> str:
         """What it logged until now."""
         return self.log.read_text(errors="replace")
+
+    def status(self) -> dict[str, Any]:
+        """Its `status.json`."""
+        return json.loads((self.mountpoint / ".zarrfuse/status.json").read_bytes())
+
+    def info(self, path: str) -> dict[str, Any]:
+        """What its control files tell of a path."""
+        return json.loads((self.mountpoint / ".zarrfuse/info" / path).read_bytes())
+
+    def peak_mib(self) -> float:
+        """The most memory it has had."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(line for line in text.splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+
+    def descriptors(self) -> int:
+        """How many it holds open."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def is_up(self) -> bool:
+        """Whether it runs and answers."""
+        return self.process.poll() is None and self.status()["uptime_s"] >= 0
+
+    def terminate(self) -> None:
+        """What a service manager does first."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def give_up(self) -> None:
+        """End it, and every request that waits for it."""
+        self.process.kill()
+        if self.abort is not None:
+            Path(self.abort).write_text("1")
 
     def stop(self) -> int:
         """Unmount and wait; the exit code."""
@@ -86,8 +138,35 @@ class Daemon:
         try:
             return self.process.wait(10)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self.give_up()
             return self.process.wait(10)
+
+
+@contextmanager
+def serving(
+    folder: Path, source: Path, *options: str, command: tuple[str, ...] = (), name: str = "m"
+) -> Iterator[Daemon]:
+    """Mount `source` below `folder`; unmounted, ended and reaped at the end."""
+    point = folder / name
+    point.mkdir(exist_ok=True)
+    log = folder / f"{name}.log"
+    process = start(["mount", source, point, "--foreground", *options], log, command)
+    daemon = Daemon(point, process, log)
+    watchdog = threading.Timer(GIVEN_UP_S, daemon.give_up)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        wait_for(lambda: " is mounted" in daemon.text() or process.poll() is not None)
+        assert process.poll() is None, daemon.text()
+        mounted = mounts.mount_at(str(point))
+        assert mounted is not None
+        minor = mounted.device.partition(":")[2]
+        if os.access(path := f"/sys/fs/fuse/connections/{minor}/abort", os.W_OK):
+            daemon.abort = path
+        yield daemon
+    finally:
+        watchdog.cancel()
+        daemon.stop()
 
 
 def wait_for(condition: Callable[[], object], within_s: float = ANSWER_WITHIN_S) -> None:

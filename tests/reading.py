@@ -1,10 +1,22 @@
-"""Files of a view, found and read in process as a mount does it: by one folder after the other."""
+"""Views opened in process; their files found and read as a mount does it, by one folder after another."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
-from zarrfuse.stores.base import Reader
+from fakes import MemoryStore
+
+from zarrfuse.opening import open_view
+from zarrfuse.stores.base import Reader, Store
 from zarrfuse.views.base import Folder
+
+
+def view_of(
+    kind: str, source: Mapping[str, bytes] | Store, ttl_s: float = 0, **options: Any
+) -> Folder:
+    """The root of a view of a store, or of one in memory with these keys."""
+    store = MemoryStore(source) if isinstance(source, Mapping) else source
+    return open_view(kind, store, ttl_s, **options)
 
 
 def folder_at(root: Folder, path: str) -> Folder:

@@ -95,7 +95,8 @@ def test_imagej_with_bioformats_pages_through_64_gib(
     file = images / "large.zarr/large.tiff"
 
     # It also prints what it is doing.
-    printed = desktop.run("java", *imagej, "-batch", desktop.home / "macro.ijm", file).splitlines()
+    arguments = [*imagej, "-batch", desktop.home / "macro.ijm", file]
+    printed = desktop.run("java", *arguments, timeout_s=90).splitlines()
 
     assert "size 4096 4096 1 2048 1 1" in printed
     read = [line.split()[1:] for line in printed if line.startswith("page ")]

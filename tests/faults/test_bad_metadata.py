@@ -230,7 +230,7 @@ def test_the_largest_document_that_is_read_takes_bounded_memory(
     source = tmp_path / "source"
     write(source, {"fine/zarr.json": json.dumps(array()).encode(), "fine/c/0/0": CHUNK})
     write(source, {"large/c/0/0": CHUNK})
-    text = json.dumps(array(**{member: None})).encode()
+    text = json.dumps({**array(), member: None}).encode()
     start, end = text.split(b'"' + member.encode() + b'": null')
     body = item * ((LARGEST_DOCUMENT - len(text)) // len(item))
     (source / "large/zarr.json").write_bytes(

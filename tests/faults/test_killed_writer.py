@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from daemons import GIVEN_UP_S
 from datasets import array, concat_parts, suffix_keys, write_keys
-from mounting import Process, clear, start, wait_for
+from mounting import GIVEN_UP_S, Process, clear, start, wait_for
 from sampling import Sample
 from versioned_chunks import HEADER_BYTES, INDEX_BYTES, content, version_of
 from write_versions import DOCUMENT

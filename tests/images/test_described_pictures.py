@@ -4,6 +4,7 @@ import io
 import json
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,11 +15,9 @@ from datasets import array, group
 from fakes import ForwardingStore, MemoryStore
 from imagecodecs import png_decode
 from numcodecs import Zstd
-from reading import folder_at, opened, read, whole
+from reading import folder_at, opened, read, view_of, whole
 
 from zarrfuse.files.png import png_size
-from zarrfuse.opening import open_view
-from zarrfuse.stores.base import Store
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.base import Folder
 
@@ -31,9 +30,7 @@ SCALE = [1.0, 2.0, 0.5, 0.25]
 ORIGIN = [0.0, 10.0, 30.0, -20.0]
 
 
-def view(keys: Mapping[str, bytes] | Store, cache: ByteCache | None = None) -> Folder:
-    store = MemoryStore(keys) if isinstance(keys, Mapping) else keys
-    return open_view("images", store, float("inf"), root_name="root", cache=cache)
+view = partial(view_of, "images", ttl_s=float("inf"), root_name="root")
 
 
 def levels() -> list["np.ndarray[Any, Any]"]:
@@ -266,7 +263,7 @@ def large(
 def test_a_png_of_an_array_without_levels_decodes_64_mib_of_chunks(chunk: tuple[int, ...]) -> None:
     store = large({"a": (8, 8192, 12288)}, chunk)
     cache = ByteCache(1 << 30)
-    root = view(store, cache)
+    root = view(store, cache=cache)
     size = folder_at(root, "g/a").lookup("a.png").size
     assert not store.read
     picture = png_of(root, "g/a/a.png")

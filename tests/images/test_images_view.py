@@ -4,6 +4,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from datasets import (
 )
 from fakes import ForwardingStore, MemoryStore
 from reading import folder_at as at
+from reading import view_of
 from reading import whole as content
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
@@ -45,9 +47,7 @@ from zarrfuse.views.plain_chunks import PlainChunks
 TIFF = b"II*\0 and what else is in a TIFF file"
 
 
-def view(keys: Mapping[str, bytes] | Store, ttl_s: float = 0, **options: Any) -> Folder:
-    store = MemoryStore(keys) if isinstance(keys, Mapping) else keys
-    return open_view("images", store, ttl_s, root_name="root", **options)
+view = partial(view_of, "images", root_name="root")
 
 
 def image(root: Folder, path: str) -> Any:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,11 @@ import tifffile
 import zarr
 from datasets import array, group, write_keys
 from fakes import ForwardingStore
-from reading import folder_at, opened, read, whole
+from reading import folder_at, opened, read, view_of, whole
 from shown import images, pyramid
 from test_ranges import in_threads
 from zarr.codecs import ZstdCodec
 
-from zarrfuse.opening import open_view
 from zarrfuse.stores.base import Reader, Store
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local import LocalStore
@@ -76,8 +76,7 @@ def store(tmp_path: Path) -> Iterator[WatchedStore]:
     watched.close()
 
 
-def view(store: Store, cache: ByteCache | None = None) -> Folder:
-    return open_view("images", store, float("inf"), root_name="root", cache=cache)
+view = partial(view_of, "images", ttl_s=float("inf"), root_name="root")
 
 
 SHAPE = (64, 80)
@@ -140,7 +139,7 @@ def test_a_range_reads_the_chunks_it_touches_and_no_other(
     ):
         cache = ByteCache(1 << 20)
         store.chunks.clear()
-        with opened(view(store, cache), f"a/a.{ending}") as reader:
+        with opened(view(store, cache=cache), f"a/a.{ending}") as reader:
             read(reader, offset, count)
         assert store.chunks.keys() == {f"a/c/{chunk}" for chunk in touched}
         decoded = cache.status()["bytes"]
@@ -217,7 +216,7 @@ def test_twenty_threads_that_want_one_chunk_have_it_decoded_once(
     values = written(tmp_path, **FILES[kind])
     begin = pixels_begin(images(LocalStore(str(tmp_path))), "tiff", values)
     cache = ByteCache(1 << 20)
-    root = view(store, cache)
+    root = view(store, cache=cache)
     store.gate.clear()
     threading.Timer(0.3, store.gate.set).start()
 
@@ -270,7 +269,7 @@ def test_what_is_read_ahead_is_at_most_a_quarter_of_the_cache(
     rows(tmp_path, 48)
     others = set(threading.enumerate())
     cache = ByteCache(16 * MIB)
-    root = view(store, cache)
+    root = view(store, cache=cache)
     with opened(root, f"a/a.{ending}") as reader:
         for at in range(0, 8 * MIB, MIB // 4):
             read(reader, at, MIB // 4)
@@ -289,7 +288,7 @@ def test_nothing_is_read_ahead_of_an_array_on_slow_storage(
 ) -> None:
     tiers = {"name": "example.tiered-storage", "configuration": {"slow-arrays": ["a"]}}
     rows(tmp_path, 24, ({**tiers, "must_understand": False},))
-    root = view(store, ByteCache(64 * MIB))
+    root = view(store, cache=ByteCache(64 * MIB))
     assert "a.png" not in folder_at(root, "a").list()
     for ending in ("npy", "tiff"):
         with opened(root, f"a/a.{ending}") as reader:

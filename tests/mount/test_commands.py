@@ -139,7 +139,7 @@ def test_info_of_names_that_are_no_text_is_told_anyway(
     monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")  # as in most locales
     name = os.fsdecode(b"latin1-\xe9")
     source = stored({f"{name}/zarr.json": array([4]), "größe/zarr.json": array([4])})
-    done = zarrfuse("info", source, *options, check=False)
+    done = zarrfuse("info", source, *options, check=False, command=COMMAND)
     assert (done.returncode, done.stderr) == (0, "")
     assert "latin1-" in done.stdout
 

@@ -251,7 +251,6 @@ def test_a_log_file_is_appended_to(source: Path, tmp_path: Path) -> None:
 def test_relative_paths_are_those_of_who_asked(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.chdir(tmp_path)
     os.mkdir("mnt")
     try:

@@ -208,7 +208,7 @@ def test_no_option_makes_a_mount_writable_or_another_type(
     source: Path, point: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", str(seed))
-    zarrfuse("mount", source, point, "-o", "rw,fsname=mine")
+    zarrfuse("mount", source, point, "-o", "rw,fsname=mine", command=COMMAND)
     assert "ro" in options_of(point)
     mounted = mounts.mount_at(str(point))
     assert mounted is not None

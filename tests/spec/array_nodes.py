@@ -3,20 +3,14 @@
 import json
 from typing import Any
 
+from datasets import document
+
 from zarrfuse.spec.node import ArrayNode, parse_v3
 
 
 def array(*shape: int, **members: Any) -> ArrayNode:
-    document = {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": shape,
-        "data_type": "uint16",
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1] * len(shape)}},
-        "chunk_key_encoding": "default",
-        "fill_value": 0,
-        "codecs": ["bytes"],
-    }
-    node = parse_v3(json.dumps(document | members).encode())
+    described = document(shape, [1] * len(shape), data_type="uint16")
+    del described["dimension_names"]
+    node = parse_v3(json.dumps(described | members).encode())
     assert isinstance(node, ArrayNode)
     return node

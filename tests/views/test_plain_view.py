@@ -3,8 +3,9 @@
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from fakes import MTIME_NS, FailingStore, ForwardingStore, MemoryStore
 from hypothesis import example, given
 from hypothesis import strategies as st
 from reading import folder_at as at
+from reading import view_of
 from reading import whole as content
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
@@ -42,9 +44,7 @@ from zarrfuse.views.plain_nodes import refusal
 FOREVER = float("inf")
 
 
-def view(keys: Mapping[str, bytes], ttl_s: float = 0) -> Folder:
-    """The root of the view of a store of these keys."""
-    return open_view("plain", MemoryStore(keys), ttl_s)
+view = partial(view_of, "plain")
 
 
 def tree(folder: Folder) -> dict[str, bytes | None]:
