@@ -161,6 +161,11 @@ DOCUMENTS = [
         {"zarr.json": b'{"zarr_format": 3, "node_type": "group", "node_type": "group"}'},
         [("warning", "zarr.json", "'node_type'", JSON)],
     ),
+    Case(
+        "half a character",
+        {"zarr.json": group(attributes={"label": "\ud800"})},
+        [("warning", "zarr.json", "", ("RFC 8259", "8.2. Unicode Characters"))],
+    ),
     of_array("a format of 2", "zarr_format", (CORE, "Metadata"), zarr_format=2),
     of_array("a format as text", "zarr_format", (CORE, "Metadata"), zarr_format="3"),
     of_document("no format", without("zarr_format"), ("zarr_format", (CORE, "Metadata"))),
