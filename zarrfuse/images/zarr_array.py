@@ -41,6 +41,8 @@ _STORED_BYTES, _STORED_TIMES = 8 << 20, 4
 """A chunk may be stored as so many times the bytes that it has decoded, and as so many more."""
 _CPU_S, _CPU_BYTES_PER_S = 5.0, 2e6
 """The processor time of a job: so many seconds, and one more for so many decoded bytes."""
+_LONGEST = (1 << 63) - 1
+"""The longest dimension that numpy has."""
 _MOST_ROUNDS = 8
 """A worker says what it needs once for the document, the index of a shard, and the inner chunks."""
 _numbers = count()
@@ -152,6 +154,8 @@ class ZarrArray:
 
     def _open(self) -> None:
         self._refused = refusal(self._loaded)
+        if self._refused is None and max(self._node.shape, default=0) > _LONGEST:
+            self._refused = f"{self.name}: nobody can decode a dimension of more than 2^63 - 1 elements"
         if self._refused is not None:
             return
         reply, found = self._asked(None, None, self._dtype.itemsize, [])
