@@ -177,15 +177,14 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
     _settle_process()
     if config.view in DECODING:
         settle_memory()  # here, since each thread that there is by then keeps a heap of its own
-    # Held back until `_obey_signals`: one that ended the process would leave the mountpoint behind.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    noted = _note_signals()
     look = _Look(config.source, shown)
     _mount(operations, config)
     mounted = mounts.mount_at(config.mountpoint)
     try:
         if config.tuning.eager:
             eager.install(busy=lambda: operations.busy)
-        trio.run(_run, operations, config, mounted, lambda: ready(look.told()))
+        trio.run(_run, operations, config, mounted, noted, lambda: ready(look.told()))
     finally:
         # It unmounts by the path, where by now there may be the mount of another daemon.
         pyfuse3.close(unmount=mounts.mount_at(config.mountpoint) == mounted)
@@ -276,12 +275,13 @@ async def _run(
     operations: ZarrOperations,
     config: MountConfig,
     mounted: mounts.Mount | None,
+    noted: list[int],
     ready: Callable[[], None],
 ) -> None:
     try:
         async with trio.open_nursery() as nursery:
             is_ready = trio.Event()
-            nursery.start_soon(_obey_signals, config.mountpoint, mounted, is_ready)
+            nursery.start_soon(_obey_signals, config.mountpoint, mounted, noted, is_ready)
             nursery.start_soon(_tune_and_say_ready, config, mounted, ready, is_ready)
             await operations.serve(_MOST_REQUESTS)
             nursery.cancel_scope.cancel()
@@ -314,8 +314,24 @@ async def _tune_and_say_ready(
         threading.Thread(target=prepare, name="zarrfuse-imports", daemon=True).start()
 
 
+def _obeyed_signals() -> list[signal.Signals]:
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # nohup: it is to stay
+    return [number for number in _SIGNALS if number != signal.SIGHUP or not ignored]
+
+
+def _note_signals() -> list[int]:
+    """From now on signals are noted in this list, but for the time of `_obey_signals`.
+
+    One that ended the process while it mounts or unmounts would leave the mountpoint behind.
+    """
+    noted: list[int] = []
+    for number in _obeyed_signals():
+        signal.signal(number, lambda number, _: noted.append(number))
+    return noted
+
+
 async def _obey_signals(
-    mountpoint: str, mounted: mounts.Mount | None, is_ready: trio.Event
+    mountpoint: str, mounted: mounts.Mount | None, noted: list[int], is_ready: trio.Event
 ) -> None:
     """The first signal unmounts if nothing is in use, the second detaches, the third ends.
 
@@ -328,10 +344,9 @@ async def _obey_signals(
             raise MountError(f"{mountpoint} is detached, and files are open")
         mounts.unmount(mountpoint, lazy=lazy)
 
-    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # nohup: it is to stay
-    obeyed = [number for number in _SIGNALS if number != signal.SIGHUP or not ignored]
-    with trio.open_signal_receiver(*obeyed) as signals:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    with trio.open_signal_receiver(*_obeyed_signals()) as signals:
+        for number in noted:
+            os.kill(os.getpid(), number)
         await is_ready.wait()
         count = 0
         async for number in signals:

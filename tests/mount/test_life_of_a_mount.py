@@ -60,6 +60,16 @@ def test_the_daemon_is_in_the_background_and_ends_with_the_mount(
     wait_for(lambda: not daemons_of(point))
 
 
+@pytest.mark.parametrize("view", ["raw", "chunks", "plain"])
+def test_a_daemon_that_decodes_nothing_loads_no_array_library(
+    source: Path, served: Served, view: str
+) -> None:
+    daemon = served(source, "--view", view, command=COMMAND)
+    assert [path.name for path in daemon.mountpoint.iterdir()]
+    mapped = Path(f"/proc/{daemon.process.pid}/maps").read_text()
+    assert [library for library in ("numpy", "numcodecs", "imagecodecs") if library in mapped] == []
+
+
 def test_in_the_foreground_it_stays_until_it_is_unmounted(source: Path, served: Served) -> None:
     daemon = served(source)
     assert (daemon.mountpoint / "file").read_bytes() == b"content"

@@ -6,7 +6,6 @@ start, tifffile 0.1 s to import.
 
 import logging
 
-from zarrfuse.decoding.workers import WORKERS
 from zarrfuse.errors import text_of
 
 log = logging.getLogger(__name__)
@@ -14,6 +13,8 @@ log = logging.getLogger(__name__)
 
 def prepare() -> None:
     """Start a process and import tifffile. What fails here is told of again by whoever needs it."""
+    from zarrfuse.decoding.workers import WORKERS  # noqa: PLC0415  # numpy; other views do without
+
     WORKERS.prepare()
     try:
         import tifffile  # noqa: F401, PLC0415

@@ -155,7 +155,9 @@ class ZarrArray:
     def _open(self) -> None:
         self._refused = refusal(self._loaded)
         if self._refused is None and max(self._node.shape, default=0) > _LONGEST:
-            self._refused = f"{self.name}: nobody can decode a dimension of more than 2^63 - 1 elements"
+            self._refused = (
+                f"{self.name}: nobody can decode a dimension of more than 2^63 - 1 elements"
+            )
         if self._refused is not None:
             return
         reply, found = self._asked(None, None, self._dtype.itemsize, [])
