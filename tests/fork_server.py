@@ -78,11 +78,6 @@ class Forks:
             socket.send_fds(self._socket, [asked], [telling.fileno(), stdout, stderr])
         return Forked(texts, told)
 
-    def close(self) -> None:
-        """End the server; what it started goes on."""
-        self._socket.close()
-        self._server.wait()
-
 
 def _serve(asked: socket.socket) -> None:
     """Fork for each command, until nobody is left who asks."""
@@ -153,5 +148,6 @@ if __name__ == "__main__":
     import zarrfuse.info  # noqa: F401
     from zarrfuse import cli
 
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which who started the tests may ignore
     gc.freeze()  # else each fork would copy this memory when it looks for cycles
     _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -3,13 +3,12 @@
 The sample is drawn by a seed that the header of the report shows; `--sample-seed` gives it again. What
 is drawn for a test depends on the seed and the test's name alone, so it can be run again by itself.
 
+No test is left out; some of them try less.
+
 - `examples(200)`: how many examples Hypothesis makes, for `@settings(max_examples=...)`.
-- The marker `sampled(3)` keeps one of three cases of a parametrised test. Nothing is left out when a
-  test is named on the command line by its id.
 - The fixture `sample` draws in a test: `sample.count(125, default=25)`, `sample.steps(400, every=3)`.
 """
 
-import math
 import random
 
 import pytest
@@ -53,8 +52,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    marker = "sampled(every): a parametrised test of which one case in so many is run by default"
-    config.addinivalue_line("markers", marker)
     settings.register_profile(DEFAULT, deadline=None, max_examples=100 // FEWER)
     settings.register_profile(THOROUGH, deadline=None, max_examples=100)
     settings.load_profile(THOROUGH if config.option.thorough else DEFAULT)
@@ -65,23 +62,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     tried = "everything is tried" if is_thorough() else "a sample is tried; all with --thorough"
     return f"{tried}; drawn by --sample-seed {config.option.sample_seed}"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if is_thorough() or any("::" in argument for argument in config.args):
-        return
-    cases: dict[str, list[tuple[pytest.Item, int]]] = {}
-    for item in items:
-        if marker := item.get_closest_marker("sampled"):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append((item, marker.args[0]))
-    left_out: set[pytest.Item] = set()
-    for name, group in cases.items():
-        chance = random.Random(f"{config.option.sample_seed} {name}")
-        kept = math.ceil(len(group) / group[0][1])
-        left_out.update(item for item, _ in chance.sample(group, len(group) - kept))
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture

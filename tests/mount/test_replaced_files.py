@@ -16,11 +16,13 @@ from pathlib import Path
 import pytest
 from datasets import array, concat_parts, group, write_keys
 from mounting import Daemon, drop_caches, meanwhile, wait_for
+from sampling import Sample
 
 Server = Callable[..., Daemon]
 
 THREE = concat_parts((".head", 16), "", (".index", 20))
-VERSIONS = 80
+VERSIONS, FEWER = 80, 25
+"""How often something is replaced: with `--thorough`, and by default."""
 
 
 @pytest.fixture
@@ -78,7 +80,7 @@ def read_whole(path: Path, flags: int) -> None:
     ],
 )
 def test_a_reader_has_one_whole_version(
-    view: str, name: str, how: str, flags: int, source: Path, served: Server
+    view: str, name: str, how: str, flags: int, source: Path, served: Server, sample: Sample
 ) -> None:
     path = served(source, "--view", view, "--read-write").mountpoint / name
     content = document if name.endswith(".json") else text
@@ -86,7 +88,7 @@ def test_a_reader_has_one_whole_version(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content(0))
     with meanwhile(*[lambda: read_whole(path, flags)] * 2):
-        for version in range(1, VERSIONS):
+        for version in range(1, sample.count(VERSIONS, default=FEWER)):
             if how == "truncated":
                 path.write_bytes(content(version))
             else:
@@ -97,7 +99,7 @@ def test_a_reader_has_one_whole_version(
 
 @pytest.mark.parametrize("view", ["raw", "chunks", "plain"])
 def test_a_deleted_name_is_gone_although_it_is_listed_and_opened(
-    view: str, source: Path, served: Server
+    view: str, source: Path, served: Server, sample: Sample
 ) -> None:
     folder = served(source, "--view", view, "--read-write").mountpoint / "three/c/0"
     folder.mkdir(parents=True)
@@ -112,17 +114,19 @@ def test_a_deleted_name_is_gone_although_it_is_listed_and_opened(
         os.close(fd)
 
     with meanwhile(lambda: os.listdir(folder), lambda: list(os.scandir(folder)), open_it):
-        for version in range(VERSIONS):
+        for version in range(sample.count(VERSIONS, default=FEWER)):
             with path.open("xb") as file:  # nobody else makes it
                 file.write(text(version))
             path.unlink()
             assert not path.exists()
 
 
-def test_what_is_deleted_while_it_is_closed_stays_deleted(source: Path, served: Server) -> None:
+def test_what_is_deleted_while_it_is_closed_stays_deleted(
+    source: Path, served: Server, sample: Sample
+) -> None:
     path = served(source, "--read-write").mountpoint / "one/c/0/0"
     path.parent.mkdir(parents=True)
-    for _ in range(VERSIONS):
+    for _ in range(sample.count(VERSIONS, default=FEWER)):
         path.write_bytes(b"four")
         fd = os.open(path, os.O_RDWR)
         os.pwrite(fd, b"FOUR", 0)
