@@ -99,6 +99,22 @@ def test_a_crash_is_an_error_that_names_the_chunk_and_the_others_are_read(
         assert read(reader, begin + 8, 4) == b"fine"
 
 
+def test_a_chunk_that_ended_its_process_is_not_tried_again_at_once_unless_it_is_stored_anew(
+    tmp_path: Path,
+) -> None:
+    root = shown(tmp_path, b"A...", b"good")
+    with pytest.raises(Corrupt, match="SIGABRT"):
+        whole(root, "a/c/0.tiff")
+    assert b"good" in whole(root, "a/c/1.tiff")
+    before = decoders()
+    with pytest.raises(Corrupt, match=r"^a: chunk c/0: cannot be decoded: .*SIGABRT"):
+        whole(root, "a/c/0.tiff")
+    assert before
+    assert set(before) <= set(decoders())
+    (tmp_path / "a/c/0").write_bytes(b"mend")
+    assert b"mend" in whole(root, "a/c/0.tiff")
+
+
 def test_what_takes_too_long_is_an_error_that_names_the_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

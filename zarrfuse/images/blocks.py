@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zarrfuse.decoding.memory import available_bytes
-from zarrfuse.errors import NotSupported, Stale, ZarrfuseError
+from zarrfuse.errors import Corrupt, NotSupported, Stale, ZarrfuseError
 from zarrfuse.images.absent import AbsentChunks, Bound
+from zarrfuse.images.broken import Broken
 from zarrfuse.images.regions import Box, Corner, grouped, units_of, volume
 from zarrfuse.images.types import fill_bytes
 from zarrfuse.images.units import in_bytes, in_bytes_at, unit_shape
@@ -137,6 +138,7 @@ class Blocks:
         self._together = min(_MOST_TOGETHER, max(1, _BLOCK_BYTES // self.unit_bytes))
         self._index: WeakValueDictionary[Corner, Block] = WeakValueDictionary()
         self._absent = AbsentChunks(shared.absent, shared.ttl_s)
+        self._broken = Broken()
         self._under_way: dict[Corner, Flight[_Outcomes]] = {}
         self._lock = threading.Lock()
         self.fill_value: bytes | None = fill_bytes(node)
@@ -277,12 +279,17 @@ class Blocks:
             chunk = self._chunk_of(unit)
             if chunk not in stamps:
                 stamps[chunk] = self._zarr.stamp(chunk)
-            if stamps[chunk] is None:
+            stamp = stamps[chunk]
+            if stamp is None:
                 outcomes[unit] = _ABSENT
-            else:
-                self._absent.discard(chunk)
+                continue
+            self._absent.discard(chunk)
+            error = self._broken.error(unit, stamp, now)
+            if error is None:
                 present.append(unit)
-        if len(present) < len(units) and self.fill_value is None:
+            else:
+                outcomes[unit] = error
+        if _ABSENT in outcomes.values() and self.fill_value is None:
             self.fill_value = self._zarr.fill_value()
         for chunk, stamp in stamps.items():
             if stamp is None:
@@ -299,7 +306,10 @@ class Blocks:
             block = self._block(box, units, stamps, now)
         except Exception as error:
             if len(units) == 1:
-                outcomes[units[0]] = _bare(error)
+                outcomes[units[0]] = bare = _bare(error)
+                stamp = stamps[self._chunk_of(units[0])]
+                if isinstance(bare, Corrupt) and stamp is not None:
+                    self._broken.add(units[0], stamp, time.monotonic(), bare)
                 return
             if isinstance(error, NotSupported | Stale):  # so is all of the array
                 raise
