@@ -20,13 +20,12 @@ from typing import ClassVar, NoReturn, cast
 import pyfuse3
 import trio
 
-from zarrfuse import __version__, eager, mounts
+from zarrfuse import __version__, mounts
 from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
 from zarrfuse.decoding.memory import settle as settle_memory
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
-from zarrfuse.fuse import ZarrOperations
-from zarrfuse.fuse_names import ReadWriteOperations
-from zarrfuse.fuse_reading import ReadingOperations
+from zarrfuse.fuse import eager
+from zarrfuse.fuse.operations import Operations
 from zarrfuse.images.imports import prepare
 from zarrfuse.opening import DECODING, default_cache_bytes, open_view, root_name
 from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
@@ -157,12 +156,12 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
         formats=config.formats,
         cache=cache,
     )
-    kind = ReadWriteOperations if config.read_write else ReadingOperations
-    operations = kind(
+    operations = Operations(
         root,
         _entry_of(root),
         ttl_s=ttl_s,
         space=store.space,
+        writable=config.read_write,
         xattrs=config.xattrs,
         tuning=config.tuning,
         about={
@@ -233,7 +232,7 @@ def _settle_process() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def _mount(operations: ZarrOperations, config: MountConfig) -> None:
+def _mount(operations: Operations, config: MountConfig) -> None:
     """`pyfuse3.init`; what libfuse prints when it fails becomes the reason."""
     name = config.source.encode("ascii", "backslashreplace").decode()
     options = ["subtype=zarrfuse", f"fsname={_escaped(name)}"]
@@ -272,7 +271,7 @@ def _escaped(value: str) -> str:
 
 
 async def _run(
-    operations: ZarrOperations,
+    operations: Operations,
     config: MountConfig,
     mounted: mounts.Mount | None,
     noted: list[int],

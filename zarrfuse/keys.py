@@ -28,6 +28,7 @@ from zarrfuse.errors import (
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader
 from zarrfuse.views.base import Folder, join
+from zarrfuse.writing.working_copy import WorkingCopy
 
 _MOST_LINKS = 40  # as many as Linux follows in one path
 _FOLDERS_KEPT = 1000
@@ -230,13 +231,14 @@ class Keys:
     # -- writing -----------------------------------------------------------------------------
 
     def _store(self, folder: Folder, name: str, data: memoryview, *, new: bool) -> None:
-        writer = folder.create(name, exclusive=new)
+        copy = folder.create(name, exclusive=new)
         try:
             if data:
-                writer.write(data, 0)
-            writer.store()
+                copy.write(data, 0)
+            if isinstance(copy, WorkingCopy):  # else a file for which nothing is stored
+                folder.store(name, copy)
         finally:
-            writer.close()
+            copy.close()
 
     def _made(self, path: str) -> Folder:
         """The folder `path`, made if it is not there, and so are those above."""

@@ -23,7 +23,6 @@ from zarrfuse.stores.opening import ZIP_ENDINGS, is_url
 from zarrfuse.stores.opening import open_store as open_stored
 from zarrfuse.views.chunk_journals import judge_of
 from zarrfuse.views.chunks import ChunksView
-from zarrfuse.views.ordinary import StoredWhole
 from zarrfuse.writing.commits import Commits
 from zarrfuse.writing.forward import rolled_forward
 
@@ -126,7 +125,9 @@ def _opened(path: str, *, writable: bool) -> Keys:
     stored = open_stored(path, writable=writable)
     try:
         judge = judge_of(stored)
-        commits = StoredWhole(cast(WritableStore, stored), judge=judge) if writable else None
+        commits = None
+        if writable:
+            commits = Commits(cast(WritableStore, stored), judge=judge, in_place=False)
         ttl_s = PERMANENT_TTL_S if stored.permanent else FOLDER_TTL_S
         keys = keys_of(ChunksView(rolled_forward(stored, judge), ttl_s, commits, is_fill))
     except BaseException:

@@ -6,7 +6,7 @@ need not know whether it is one stored key or a hundred pieces.
 """
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from zarrfuse.errors import Corrupt, Stale
 from zarrfuse.spec.concat_parts import Layout
@@ -66,19 +66,28 @@ class Stored:
         """Nothing is held."""
 
 
+def identity_of(parts: Iterable[int]) -> int:
+    """That of a file made of parts, from theirs (`stores.base.Entry`), in any order; 0 if one is not told."""
+    identities = sorted(parts)
+    if not identities or not identities[0]:
+        return 0
+    return identities[0] if len(identities) == 1 else hash(tuple(identities))
+
+
 class Segmented:
     """Segments one behind the other. Closing it closes them.
 
     `mtime_ns` is that of the newest unless given.
     """
 
-    __slots__ = ("_layout", "_segments", "access", "mtime_ns", "size")
+    __slots__ = ("_layout", "_segments", "access", "identity", "mtime_ns", "size")
 
     def __init__(self, segments: Sequence[Reader], mtime_ns: int | None = None) -> None:
         self._segments = segments
         self._layout = Layout([segment.size for segment in segments])
         self.size = self._layout.size
         self.access = of_parts(getattr(segment, "access", None) for segment in segments)
+        self.identity = identity_of(getattr(segment, "identity", 0) for segment in segments)
         if mtime_ns is None:
             mtime_ns = max((segment.mtime_ns for segment in segments), default=0)
         self.mtime_ns = mtime_ns

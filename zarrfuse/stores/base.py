@@ -37,9 +37,9 @@ class Entry(msgspec.Struct, gc=False):
 
     `size` is in bytes (0 for a folder), `mtime_ns` in nanoseconds since 1970. `denied` marks a name
     that is shown but that nobody may open (a symlink that leads out of the store). `identity` is that of
-    a file that may be changed in place (`File`): another file has another one; 0 where that is not told,
+    a file, which another file does not have; 0 where that is not told,
     and then another size or time makes another file. `access`: mode and owner; of a link, those of what
-    it leads to; None where nobody but who serves it owns it.
+    it leads to; None where nobody but who serves it owns it. `links`: how many names the file has.
     """
 
     name: str
@@ -49,13 +49,14 @@ class Entry(msgspec.Struct, gc=False):
     denied: bool = False
     identity: int = 0
     access: Access | None = None
+    links: int = 1
 
 
 class Reader(Protocol):
     """An open key. `size` (bytes) and `mtime_ns` are those of the moment it was opened.
 
-    One that knows has an `access` (`Entry.access`), too: what is opened may be another file than the
-    one whose mode was checked.
+    One that knows has an `access` and an `identity` (see `Entry`), too: what is opened may be another
+    file than the one that was looked up.
     """
 
     @property
@@ -233,13 +234,13 @@ def entry_of(known: Entry, reader: Reader) -> Entry:
     """The entry of an open file, as it is now. Of what is `known`, it permits no more."""
     seen = getattr(reader, "seen", None)  # of files, which change in place
     if seen is None:
-        access = getattr(reader, "access", None)
-        size, mtime_ns, identity = reader.size, reader.mtime_ns, 0
+        access, identity = getattr(reader, "access", None), getattr(reader, "identity", 0)
+        size, mtime_ns = reader.size, reader.mtime_ns
     else:
         size, mtime_ns, identity, access = seen()
     if access != known.access:
         access = both(access, known.access)
-    return Entry(known.name, Kind.FILE, size, mtime_ns, identity=identity, access=access)
+    return Entry(known.name, Kind.FILE, size, mtime_ns, False, identity, access, known.links)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ LONGEST_KEY = 4095
 class LocalReader:
     """An open file; holds one descriptor."""
 
-    __slots__ = ("_fd", "_key", "access", "file", "mtime_ns", "size")
+    __slots__ = ("_fd", "_key", "access", "file", "identity", "mtime_ns", "size")
 
     def __init__(self, fd: int, key: str, status: os.stat_result) -> None:
         self._fd = fd
@@ -47,6 +47,7 @@ class LocalReader:
         self.size = status.st_size
         self.mtime_ns = status.st_mtime_ns
         self.access = Access.of(status)
+        self.identity = status.st_ino
         self.file = (status.st_dev, status.st_ino)
         """Which file it is."""
 
@@ -72,8 +73,6 @@ class LocalStore(Store):
     """
 
     permanent = False
-    identifies = False
-    """Whether entries tell the `identity` of files: where these are changed in place."""
 
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
         self.root = Root(root)
@@ -87,7 +86,7 @@ class LocalStore(Store):
         if not folder and not os.fstat(fd).st_nlink and not self.root.follow():
             os.close(fd)
             raise NotFound(f"{self.root.path} is deleted")
-        file, subfolder, identifies = Kind.FILE, Kind.FOLDER, self.identifies
+        file, subfolder = Kind.FILE, Kind.FOLDER
         hidden = "" if folder else OWN_NAME
         mode = uid = gid = -1  # of the name before, for nearly all names of a folder have the same
         type_ = 0
@@ -111,10 +110,9 @@ class LocalStore(Store):
                         type_ = S_IFMT(mode)
                         access = Access.of(status)
                     if type_ == S_IFREG:
-                        identity = status.st_ino if identifies else 0
-                        yield Entry(
-                            name, file, status.st_size, status.st_mtime_ns, False, identity, access
-                        )
+                        size, mtime_ns = status.st_size, status.st_mtime_ns
+                        inode, links = status.st_ino, status.st_nlink
+                        yield Entry(name, file, size, mtime_ns, False, inode, access, links)
                     elif type_ == S_IFDIR:
                         yield Entry(name, subfolder, 0, status.st_mtime_ns, access=access)
                     elif type_ == S_IFLNK:
@@ -307,9 +305,9 @@ class LocalStore(Store):
         """The entry of a file or folder."""
         if S_ISDIR(status.st_mode):
             return Entry(name, Kind.FOLDER, 0, status.st_mtime_ns, access=access)
-        identity = status.st_ino if self.identifies else 0
         size, mtime_ns = status.st_size, status.st_mtime_ns
-        return Entry(name, Kind.FILE, size, mtime_ns, identity=identity, access=access)
+        inode, links = status.st_ino, status.st_nlink
+        return Entry(name, Kind.FILE, size, mtime_ns, False, inode, access, links)
 
     def _access_through(
         self, real: str, inside: str | None, target: os.stat_result

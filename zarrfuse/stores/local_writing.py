@@ -79,7 +79,6 @@ class WritableLocalStore(LocalStore, WritableStore):
     """
 
     in_place = True
-    identifies = True
 
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
         super().__init__(root, follow_symlinks=follow_symlinks)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from zarrfuse.errors import ReadOnly
 from zarrfuse.stores.base import Entry, Reader
+from zarrfuse.writing.working_copy import WorkingCopy
 
 Facts = Mapping[str, Any]
 """What control files and attributes tell of a name: JSON values by name."""
@@ -18,15 +19,11 @@ Facts = Mapping[str, Any]
 class Writer(Reader, Protocol):
     """An open file of a view that can be written; `size` and `mtime_ns` are those of now.
 
-    `is_private`: its bytes are a copy of its own until `store`, and everybody else has those of
-    before. Else it is the stored file itself, shared by all who have it open.
+    `is_live`: it is the stored file itself (`stores.base.File`), which is changed in place. Else it is a
+    working copy (`writing.working_copy.WorkingCopy`): what is stored stays as it is until `Folder.store`.
     """
 
-    is_private: bool
-
-    @property
-    def changed(self) -> bool:
-        """Whether a private copy holds what has not been stored. False of shared files."""
+    is_live: bool
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
@@ -35,14 +32,10 @@ class Writer(Reader, Protocol):
         """Make it `size` bytes long."""
 
     def set_mtime(self, mtime_ns: int) -> None:
-        """Set the time of its last change; of a private copy, that with which it will be stored."""
+        """Set the time of its last change; of a working copy, that with which it will be stored."""
 
-    def store(self, *, sync: bool = False) -> bool:
-        """Store a private copy if it is `changed`, whole or not at all; whether it was.
-
-        `sync`: what was written outlives the machine, of shared files too. Raises `PartsDoNotFit`
-        and what stores raise; then the old bytes are stored as before, and the copy is still there.
-        """
+    def sync(self) -> None:
+        """Wait until what is stored of it will outlive the machine."""
 
     def close(self) -> None:
         """Let go of it. What has not been stored is lost."""
@@ -79,15 +72,23 @@ class Folder(Protocol):
     # Writing. A view that cannot be written leaves these as they are. All may wait.
 
     def create(self, name: str, *, exclusive: bool = False) -> Writer:
-        """A new file, or, unless `exclusive`, one that is there, emptied. A private one is there
-        for others once it is stored.
+        """A new, empty file, or, unless `exclusive`, one that is there, emptied. A working copy is
+        there for others once it is stored.
 
         Raises `Exists`, `NotFound` (the folder is gone), `NotSupported`, `IsAFolder`.
         """
         raise _read_only()
 
-    def write(self, name: str, *, truncate: bool = False) -> Writer:
+    def write(self, name: str) -> Writer:
         """Open a file that is there for writing. Raises as `create`, and `NotFound`."""
+        raise _read_only()
+
+    def store(self, name: str, copy: WorkingCopy, *, sync: bool = False) -> None:
+        """Store a working copy under a name, whole or not at all; with `sync` it outlives the machine.
+
+        Raises `PartsDoNotFit`, `Exists` if the copy `is_new`, and what stores raise; what was stored
+        before is then stored as before, and the copy is still `changed`.
+        """
         raise _read_only()
 
     def remove(self, name: str) -> None:

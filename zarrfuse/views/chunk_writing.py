@@ -3,7 +3,7 @@
 Owns these rules; used by the folders of `chunks`, each method by the one of the same name
 (`views.base.Folder`). How a chunk is stored is `chunk_storing`'s to say.
 
-* A metadata document and a chunk of the grid are written as private copies, and stored whole. The
+* A metadata document and a chunk of the grid are written as working copies, and stored whole. The
   folders that they lie in need not be there yet. What is stored is decided when it is: by then the
   array may have got another shape, or other parts.
 * A name that is a part of a chunk cannot be written: it is hidden. A file under the key of a chunk
@@ -32,10 +32,9 @@ from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader
 from zarrfuse.views import ordinary
 from zarrfuse.views.base import Writer, join
 from zarrfuse.views.chunk_storing import Chunk, ChunkStoring, IsFill
-from zarrfuse.views.until_stored import UntilStored
 from zarrfuse.writing.commits import Commits, Target, copy_reader
 from zarrfuse.writing.spool import Spool
-from zarrfuse.writing.spooled import SpooledWriter
+from zarrfuse.writing.working_copy import WorkingCopy
 
 if TYPE_CHECKING:
     from zarrfuse.views.chunks import ChunksFolder, ChunksView
@@ -82,16 +81,23 @@ class ChunkWriting:
         there = self._in_the_way(folder, name, place)
         if there is not None and exclusive:
             raise Exists(f"{place.key} is there")
-        return self._private(folder, name, place, is_empty=True, new=exclusive)
+        return WorkingCopy(self._commits, is_new=exclusive)
 
-    def write(self, folder: "ChunksFolder", name: str, *, truncate: bool) -> Writer:
+    def write(self, folder: "ChunksFolder", name: str) -> Writer:
         """Raises as `create`. Of a chunk that is not whole, the first change raises `Corrupt`."""
         place = self._place(folder, name)
         if place.what is What.ORDINARY:
-            return ordinary.write(self._commits, place.key, truncate=truncate)
+            return ordinary.write(self._commits, place.key)
         if self._in_the_way(folder, name, place) is None:
             raise NotFound(f"no key {place.key}")
-        return self._private(folder, name, place, is_empty=truncate)
+        return WorkingCopy(self._commits, folder.open(name))
+
+    def store(
+        self, folder: "ChunksFolder", name: str, copy: WorkingCopy, *, sync: bool = False
+    ) -> None:
+        """Store a working copy under a name, as whatever that is by now. Raises as `store_spool`."""
+        with copy.to_store() as (spool, mtime_ns):
+            self.store_spool(folder, name, spool, mtime_ns=mtime_ns, sync=sync, new=copy.is_new)
 
     def store_spool(
         self,
@@ -289,29 +295,6 @@ class ChunkWriting:
         if place.chunk is not None and place.key not in place.chunk.stored:
             return None  # in which its parts lie
         raise IsAFolder(f"{place.key} is a folder")
-
-    def _private(
-        self,
-        folder: "ChunksFolder",
-        name: str,
-        place: Place,
-        *,
-        is_empty: bool,
-        new: bool = False,
-    ) -> SpooledWriter:
-        """`new`: storing it for the first time raises `Exists` if somebody else did meanwhile."""
-        until_stored = UntilStored(new)
-
-        def store(spool: Spool, mtime_ns: int | None, sync: bool) -> None:
-            with until_stored.storing(spool) as is_new:
-                self.store_spool(folder, name, spool, mtime_ns=mtime_ns, sync=sync, new=is_new)
-
-        return SpooledWriter(
-            self._commits,
-            store,
-            base=None if is_empty else lambda: folder.open(name),
-            touch=lambda mtime_ns: self.set_mtime(folder, name, mtime_ns),
-        )
 
     def _store_spool(
         self,

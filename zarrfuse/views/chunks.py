@@ -26,6 +26,7 @@ from zarrfuse.views.acting import before_opening
 from zarrfuse.views.base import Facts, Folder, Writer, join
 from zarrfuse.views.in_parts import OPEN_PARTS, WRITABLE_OPEN_PARTS, InParts
 from zarrfuse.views.nodes import Changes, Loaded, NodeOf, ReferencedNodes
+from zarrfuse.writing.working_copy import WorkingCopy
 
 if TYPE_CHECKING:
     from zarrfuse.views.chunk_storing import IsFill
@@ -218,9 +219,13 @@ class ChunksFolder(Folder):
         """See `views.base.Folder`, and `chunk_writing` for this and all that follow."""
         return self._view.writing.create(self, name, exclusive=exclusive)
 
-    def write(self, name: str, *, truncate: bool = False) -> Writer:
+    def write(self, name: str) -> Writer:
         """See `views.base.Folder`."""
-        return self._view.writing.write(self, name, truncate=truncate)
+        return self._view.writing.write(self, name)
+
+    def store(self, name: str, copy: WorkingCopy, *, sync: bool = False) -> None:
+        """See `views.base.Folder`."""
+        self._view.writing.store(self, name, copy, sync=sync)
 
     def remove(self, name: str) -> None:
         """See `views.base.Folder`."""

@@ -140,6 +140,7 @@ class RootWithControl:
         self.facts = root.facts
         self.create = root.create
         self.write = root.write
+        self.store = root.store
         self.remove = root.remove
         self.rename = root.rename
         self.link = root.link

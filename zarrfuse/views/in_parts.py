@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 
 from zarrfuse.errors import Corrupt, Denied, NotFound
-from zarrfuse.files.segments import Broken, Segmented, Stored
+from zarrfuse.files.segments import Broken, Segmented, Stored, identity_of
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.access import both, of_parts, way_through
@@ -251,6 +251,7 @@ def _summed(name: str, parts: Sequence[Entry]) -> Entry:
         Kind.FILE,
         sum(part.size for part in parts),
         _time_of(parts),
+        identity=identity_of(part.identity for part in parts),
         access=of_parts(part.access for part in parts),
     )
 

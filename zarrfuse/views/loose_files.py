@@ -185,7 +185,6 @@ class _OpenFile(Writer):
 
     __slots__ = ("_closed", "_file")
 
-    is_private = False
     is_live = True
 
     def __init__(self, file: _File, closed: Callable[[_File], None]) -> None:
@@ -203,11 +202,6 @@ class _OpenFile(Writer):
     def seen(self) -> tuple[int, int, int, Access | None]:
         """See `stores.base.File`."""
         return self.size, self.mtime_ns, self._file.identity, self._file.access
-
-    @property
-    def changed(self) -> bool:
-        """See `views.base.Writer`: shared files have nothing to store."""
-        return False
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`."""
@@ -227,9 +221,8 @@ class _OpenFile(Writer):
         """See `views.base.Writer`."""
         self._file.mtime_ns = mtime_ns
 
-    def store(self, *, sync: bool = False) -> bool:
+    def sync(self) -> None:
         """See `views.base.Writer`; it does not outlive the mount."""
-        return False
 
     def close(self) -> None:
         """See `stores.base.Reader`."""

@@ -1,66 +1,28 @@
 """Ordinary files of a view: what is neither a chunk nor a metadata document, so one stored file.
 
 Owns how such a file is opened on either kind of store. Used by `raw`, for all files, and by the views
-of chunks for the others; it must not know which names these are. Where a store can be changed in place,
-a file is the stored one, shared by all who have it open, and live: its size is that of now. Elsewhere,
-and for who wants that (`StoredWhole`), it is a private copy, stored whole. Its name is the store's to
-change.
+of chunks for the others; it must not know which names these are. Where commits change files `in_place`,
+what is opened is the stored file; elsewhere it is a working copy, stored whole.
 """
 
 from zarrfuse.errors import Exists, IsAFolder, NotFound
-from zarrfuse.stores.base import File, Kind, Reader, WritableStore
+from zarrfuse.stores.base import Kind, Reader, WritableStore
 from zarrfuse.views.base import Writer
-from zarrfuse.views.until_stored import UntilStored
 from zarrfuse.writing.commits import Commits, Target
-from zarrfuse.writing.spool import Spool
-from zarrfuse.writing.spooled import SpooledWriter
-
-
-class StoredWhole(Commits):
-    """Commits of who stores all files whole, also those that could be changed in place: nobody ever
-    finds half of one."""
-
-
-class OrdinaryWriter:
-    """A stored file that is written in place. Implements `views.base.Writer`; there is nothing to store."""
-
-    __slots__ = ("_file", "close", "readinto", "seen", "set_mtime", "truncate", "write")
-
-    is_private = False
-    is_live = True
-    changed = False
-
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self.seen = file.seen
-        self.readinto = file.readinto
-        self.write = file.write
-        self.truncate = file.truncate
-        self.set_mtime = file.set_mtime
-        self.close = file.close
-
-    @property
-    def size(self) -> int:
-        """How many bytes the file has now."""
-        return self._file.size
-
-    @property
-    def mtime_ns(self) -> int:
-        """When it was last changed, as of now."""
-        return self._file.mtime_ns
-
-    def store(self, *, sync: bool = False) -> bool:
-        """See `views.base.Writer`: everything is stored."""
-        if sync:
-            self._file.sync()
-        return False
+from zarrfuse.writing.working_copy import WorkingCopy
 
 
 def create(commits: Commits, key: str, *, exclusive: bool = False) -> Writer:
     """A new, empty file, or one that is there, emptied. See `views.base.Folder.create`."""
-    if _is_shared(commits):
+    if commits.in_place:
         file = commits.store.edit(key, create=True, exclusive=exclusive)
-        return _shared(file, truncate=not exclusive)
+        if not exclusive:
+            try:
+                file.truncate(0)
+            except BaseException:
+                file.close()
+                raise
+        return file
     try:
         there = commits.store.stat(key)
     except NotFound:
@@ -69,15 +31,22 @@ def create(commits: Commits, key: str, *, exclusive: bool = False) -> Writer:
         _check_file(there.kind, key)
         if exclusive:
             raise Exists(f"{key} is there")
-    return _private(commits, key, None, new=exclusive)
+    return WorkingCopy(commits, is_new=exclusive)
 
 
-def write(commits: Commits, key: str, *, truncate: bool = False) -> Writer:
+def write(commits: Commits, key: str) -> Writer:
     """A file that is there, to be written. See `views.base.Folder.write`."""
-    if _is_shared(commits):
-        return _shared(commits.store.edit(key), truncate=truncate)
+    if commits.in_place:
+        return commits.store.edit(key)
     _check_file(commits.store.stat(key).kind, key)
-    return _private(commits, key, None if truncate else commits.store.open(key))
+    return WorkingCopy(commits, commits.store.open(key))
+
+
+def store(commits: Commits, key: str, copy: WorkingCopy, *, sync: bool) -> None:
+    """Store a working copy under one key. See `views.base.Folder.store`."""
+    with copy.to_store() as (spool, mtime_ns):
+        whole = Target(key, 0, spool.size)
+        commits.store_spool(key, [whole], spool, mtime_ns=mtime_ns, sync=sync, new=copy.is_new)
 
 
 def open_(store: WritableStore, key: str, *, wait: bool = True) -> Reader:
@@ -88,34 +57,6 @@ def open_(store: WritableStore, key: str, *, wait: bool = True) -> Reader:
         except IsAFolder as error:
             raise NotFound(f"{key} is no file") from error
     return store.open(key, wait=wait)
-
-
-def _is_shared(commits: Commits) -> bool:
-    return commits.store.in_place and not isinstance(commits, StoredWhole)
-
-
-def _shared(file: File, *, truncate: bool) -> OrdinaryWriter:
-    if truncate:
-        try:
-            file.truncate(0)
-        except BaseException:
-            file.close()
-            raise
-    return OrdinaryWriter(file)
-
-
-def _private(
-    commits: Commits, key: str, base: Reader | None, *, new: bool = False
-) -> SpooledWriter:
-    """`new`: storing it for the first time raises `Exists` if somebody else did meanwhile."""
-    until_stored = UntilStored(new)
-
-    def store(spool: Spool, mtime_ns: int | None, sync: bool) -> None:
-        whole = Target(key, 0, spool.size)
-        with until_stored.storing(spool) as is_new:
-            commits.store_spool(key, [whole], spool, mtime_ns=mtime_ns, sync=sync, new=is_new)
-
-    return SpooledWriter(commits, store, base=None if base is None else lambda: base)
 
 
 def _check_file(kind: Kind, key: str) -> None:

@@ -26,6 +26,7 @@ from zarrfuse.views.plain_files import file_at, loose_key
 from zarrfuse.views.plain_folders import folder_at
 from zarrfuse.views.plain_nodes import DOCUMENT, PlainNode
 from zarrfuse.views.plain_writing import PlainWriting
+from zarrfuse.writing.working_copy import WorkingCopy
 
 _Stored: TypeAlias = Stored[PlainNode]
 _InChunks: TypeAlias = InChunks[PlainNode]
@@ -186,9 +187,13 @@ class PlainFolder(PlacedFolder[PlainNode]):
         """See `views.base.Folder`."""
         return self._file(name).create(exclusive=exclusive)
 
-    def write(self, name: str, *, truncate: bool = False) -> Writer:
+    def write(self, name: str) -> Writer:
         """See `views.base.Folder`."""
-        return self._file(name).write(truncate=truncate)
+        return self._file(name).write()
+
+    def store(self, name: str, copy: WorkingCopy, *, sync: bool = False) -> None:
+        """See `views.base.Folder`."""
+        self._file(name).store(copy, sync=sync)
 
     def remove(self, name: str) -> None:
         """See `views.base.Folder`."""

@@ -4,7 +4,6 @@ Owns what is shown in its place, what is stored when it is written (`spec.plain_
 happens to it when it is deleted. Used by `plain_files`.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -23,10 +22,9 @@ from zarrfuse.views.chunks import ChunksFolder
 from zarrfuse.views.nodes import LARGEST_DOCUMENT
 from zarrfuse.views.plain_nodes import DOCUMENT, PlainNode
 from zarrfuse.views.plain_writing import PlainWriting
-from zarrfuse.views.until_stored import UntilStored
 from zarrfuse.writing.commits import write_all
 from zarrfuse.writing.spool import Spool
-from zarrfuse.writing.spooled import SpooledWriter
+from zarrfuse.writing.working_copy import WorkingCopy
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +58,18 @@ class DocumentFile:
         self._check()
         if exclusive and self.exists():
             raise Exists(f"{self.title} is there")
-        return self._private(None, new=exclusive)
+        return WorkingCopy(self.writing.commits, is_new=exclusive)
 
-    def write(self, *, truncate: bool) -> Writer:
+    def write(self) -> Writer:
         self._check()
         if not self.exists():
             raise NotFound(f"no {self.title}")
-        if truncate:
-            return self._private(None)
-        shown = self.open()
-        return self._private(lambda: shown)
+        return WorkingCopy(self.writing.commits, self.open())
+
+    def store(self, copy: WorkingCopy, *, sync: bool) -> None:
+        with copy.to_store() as (spool, mtime_ns):
+            written = _content(spool, self.title)
+            self._store(written, mtime_ns=mtime_ns, sync=sync, new=copy.is_new)
 
     def remove(self) -> None:
         if self.hidden:
@@ -102,25 +102,24 @@ class DocumentFile:
         Raises `Contradiction`, and `Exists` if it is to be `new`.
         """
         written = _bytes_of(reader, self.title)
-        self._store(written, UntilStored(new), mtime_ns=reader.mtime_ns)
+        self._store(written, mtime_ns=reader.mtime_ns, new=new)
 
     def _store(
         self,
         written: bytes,
-        until_stored: UntilStored,
         *,
         mtime_ns: int | None = None,
         sync: bool = False,
+        new: bool = False,
     ) -> None:
         self._check()
         text = self._to_store(written)
         spool = self.writing.commits.spool()
         try:
             write_all(spool.fd, text, 0)
-            with until_stored.storing(spool) as new:
-                self.writing.chunks.writing.store_spool(
-                    self.folder, DOCUMENT, spool, mtime_ns=mtime_ns, sync=sync, new=new
-                )
+            self.writing.chunks.writing.store_spool(
+                self.folder, DOCUMENT, spool, mtime_ns=mtime_ns, sync=sync, new=new
+            )
         finally:
             spool.close()
         self.writing.forget(self.folder.path)
@@ -144,15 +143,6 @@ class DocumentFile:
         for name in self.hidden:
             with suppress(NotFound):
                 self.folder.remove(name)
-
-    def _private(self, base: Callable[[], Reader] | None, *, new: bool = False) -> Writer:
-        """`new`: storing it for the first time raises `Exists` if somebody else did meanwhile."""
-        until_stored = UntilStored(new)
-
-        def store(spool: Spool, mtime_ns: int | None, sync: bool) -> None:
-            self._store(_content(spool, self.title), until_stored, mtime_ns=mtime_ns, sync=sync)
-
-        return SpooledWriter(self.writing.commits, store, base=base, touch=self.set_mtime)
 
     def _to_store(self, written: bytes) -> bytes:
         stored = self._stored_text()

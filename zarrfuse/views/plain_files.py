@@ -5,7 +5,6 @@ Owns the three kinds of files: stored ones, which are those of the `chunks` view
 are in `plain_writing`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +21,7 @@ from zarrfuse.views.plain_documents import DocumentFile
 from zarrfuse.views.plain_nodes import DOCUMENT, PlainNode
 from zarrfuse.views.plain_writing import Place, PlainWriting, hidden
 from zarrfuse.writing.commits import copy_reader
+from zarrfuse.writing.working_copy import WorkingCopy
 
 
 class File(Protocol):
@@ -33,7 +33,10 @@ class File(Protocol):
     def create(self, *, exclusive: bool) -> Writer:
         """See `views.base.Folder`."""
 
-    def write(self, *, truncate: bool) -> Writer:
+    def write(self) -> Writer:
+        """See `views.base.Folder`."""
+
+    def store(self, copy: WorkingCopy, *, sync: bool) -> None:
         """See `views.base.Folder`."""
 
     def remove(self) -> None:
@@ -60,10 +63,14 @@ class StoredFile:
         return self.folder.open(self.name)
 
     def create(self, *, exclusive: bool) -> Writer:
-        return self._noticed(self.folder.create(self.name, exclusive=exclusive))
+        return self.folder.create(self.name, exclusive=exclusive)
 
-    def write(self, *, truncate: bool) -> Writer:
-        return self._noticed(self.folder.write(self.name, truncate=truncate))
+    def write(self) -> Writer:
+        return self.folder.write(self.name)
+
+    def store(self, copy: WorkingCopy, *, sync: bool) -> None:
+        self.folder.store(self.name, copy, sync=sync)
+        self.is_stored()
 
     def remove(self) -> None:
         self.folder.remove(self.name)
@@ -108,11 +115,6 @@ class StoredFile:
             self.chunks.prune(self.coords)
             self.writing.changed(self.chunks.path)
 
-    def _noticed(self, writer: Writer) -> Writer:
-        if self.chunks is None or not self.chunks.is_listed_whole:
-            return writer
-        return _Noticed(writer, self.is_stored)
-
 
 @dataclass(frozen=True, slots=True)
 class LooseFile:
@@ -130,11 +132,13 @@ class LooseFile:
             self.key, exclusive=exclusive, access=new_file(array.access)
         )
 
-    def write(self, *, truncate: bool) -> Writer:
-        writer = self.writing.loose.open(self.key)
-        if truncate:
-            writer.truncate(0)
-        return writer
+    def write(self) -> Writer:
+        return self.writing.loose.open(self.key)
+
+    def store(self, copy: WorkingCopy, *, sync: bool) -> None:
+        """A chunk that was being written got this name: its bytes are kept here."""
+        with copy.to_store():
+            self.writing.loose.store(self.key, copy, new=copy.is_new)
 
     def remove(self) -> None:
         self.writing.loose.remove(self.key)
@@ -150,49 +154,6 @@ class LooseFile:
         except NotFound:
             return False
         return True
-
-
-class _Noticed:
-    """A file of another view, with somebody who is told when it is stored. Implements
-    `views.base.Writer`."""
-
-    __slots__ = (
-        *("_stored", "_writer", "access", "close", "is_private", "readinto", "set_mtime"),
-        *("truncate", "write"),
-    )
-
-    def __init__(self, writer: Writer, stored: Callable[[], None]) -> None:
-        self.is_private = writer.is_private
-        self.access = getattr(writer, "access", None)
-        self._writer = writer
-        self._stored = stored
-        self.readinto = writer.readinto
-        self.write = writer.write
-        self.truncate = writer.truncate
-        self.set_mtime = writer.set_mtime
-        self.close = writer.close
-
-    @property
-    def size(self) -> int:
-        """How many bytes it has now."""
-        return self._writer.size
-
-    @property
-    def mtime_ns(self) -> int:
-        """When it was last changed."""
-        return self._writer.mtime_ns
-
-    @property
-    def changed(self) -> bool:
-        """See `views.base.Writer`."""
-        return self._writer.changed
-
-    def store(self, *, sync: bool = False) -> bool:
-        """See `views.base.Writer`."""
-        stored = self._writer.store(sync=sync)
-        if stored:
-            self._stored()
-        return stored
 
 
 # -- which of these a name is ------------------------------------------------------------------

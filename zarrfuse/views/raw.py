@@ -11,6 +11,7 @@ from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.views import ordinary
 from zarrfuse.views.base import Facts, Folder, Writer, join
 from zarrfuse.writing.commits import Commits
+from zarrfuse.writing.working_copy import WorkingCopy
 
 
 class RawFolder(Folder):
@@ -59,9 +60,13 @@ class RawFolder(Folder):
         """See `views.base.Folder`."""
         return ordinary.create(self._writing, self._changed(name), exclusive=exclusive)
 
-    def write(self, name: str, *, truncate: bool = False) -> Writer:
+    def write(self, name: str) -> Writer:
         """See `views.base.Folder`."""
-        return ordinary.write(self._writing, self._changed(name), truncate=truncate)
+        return ordinary.write(self._writing, self._changed(name))
+
+    def store(self, name: str, copy: WorkingCopy, *, sync: bool = False) -> None:
+        """See `views.base.Folder`."""
+        ordinary.store(self._writing, self._changed(name), copy, sync=sync)
 
     def remove(self, name: str) -> None:
         """See `views.base.Folder`."""

@@ -67,6 +67,7 @@ class _Below:
         self.readlink = folder.readlink
         self.create = folder.create
         self.write = folder.write
+        self.store = folder.store
         self.remove = folder.remove
         self.make_folder = folder.make_folder
         self.remove_folder = folder.remove_folder

@@ -61,6 +61,7 @@ class Commits:
 
     `spool_dir` is where spool files lie, unless in the workspace of a local store or, for others, where
     temporary files go. `judge` says which journals are done, `timeout_s` how long a lock is waited for.
+    `in_place`: whether ordinary files are changed in place, if the store can; else all are stored whole.
     """
 
     def __init__(
@@ -70,8 +71,10 @@ class Commits:
         *,
         judge: Judge | None = None,
         timeout_s: float | None = None,
+        in_place: bool = True,
     ) -> None:
         self.store = store
+        self.in_place = in_place and store.in_place
         # Journals are made and done in what is stored, and not in how that is shown.
         self._stored = unwrapped(store)
         self._spool_dir = spool_dir

@@ -7,12 +7,13 @@ before anything else runs. Used by `fuse`.
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pyfuse3
 
 from zarrfuse.errors import Corrupt
-from zarrfuse.inodes import SLOT_BITS, Directory
+from zarrfuse.fuse.folders import OpenFolder
+from zarrfuse.fuse.nodes import Node, Nodes, is_same
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Entry, Kind
 
@@ -29,21 +30,19 @@ _A_FOLDER = Entry("", Kind.FOLDER, 0, 0)
 class Replies:
     """Makes replies that the kernel may keep for `ttl_s` seconds.
 
-    `failed`: told of a name that cannot be shown, with the request and the error. `as_now`: the entry of
-    an inode that is open as it is now. `writable`: without, nobody has the permission to write.
+    `failed`: told of a name that cannot be shown, with the request and the error. `writable`: without,
+    nobody has the permission to write.
     """
 
     def __init__(
         self,
         ttl_s: float,
         failed: Callable[[str, BaseException], int],
-        as_now: Callable[[int, Entry], Entry],
         *,
         writable: bool = False,
     ) -> None:
         self._ttl_s = min(ttl_s, _FOREVER_S)
         self._failed = failed
-        self._as_now = as_now
         self._shown = 0o7777 if writable else 0o7555
         self._own_file = Access(0o644, os.getuid(), os.getgid())
         self._own_folder = Access(0o755, os.getuid(), os.getgid())
@@ -62,7 +61,7 @@ class Replies:
     def _blank(self, block: int) -> pyfuse3.EntryAttributes:
         attributes = pyfuse3.EntryAttributes()
         attributes.st_blksize = block
-        attributes.st_nlink = 1  # for folders too: "not counted", so that find(1) looks in all
+        attributes.st_nlink = 1  # for folders always: "not counted", so that find(1) looks in all
         attributes.st_atime_ns = time.time_ns()  # of the mount: reading is not taken note of
         attributes.entry_timeout = attributes.attr_timeout = self._ttl_s
         return attributes
@@ -77,14 +76,22 @@ class Replies:
         self._file_access = access
         self._give(self._file, stat.S_IFREG, access or self._own_file)
 
-    def attributes(
-        self, entry: Entry, inode: int, *, live: bool = False
-    ) -> pyfuse3.EntryAttributes:
-        """What the kernel is told of a name; `live`: nothing of it may be kept.
+    def attributes(self, node: Node, *, live: bool = False) -> pyfuse3.EntryAttributes:
+        """What the kernel is told of a node; `live`: nothing of it may be kept.
 
         Raises `Corrupt` for a size that no file has, wherever it comes from: a store, the parts of a
         chunk, the shape of an array.
         """
+        entry = node.now
+        filled = self._filled(entry, node.number, live=live or _is_live(node))
+        if node.file is not None:
+            if node.file.is_made:
+                filled.entry_timeout = 0  # it may never be stored
+            if not node.is_named:
+                filled.st_nlink = 0
+        return filled
+
+    def _filled(self, entry: Entry, number: int, *, live: bool) -> pyfuse3.EntryAttributes:
         if not 0 <= entry.size <= _LARGEST_SIZE:
             raise Corrupt(f"{entry.name} is said to have {entry.size} bytes")
         kind, access = entry.kind, entry.access
@@ -98,82 +105,92 @@ class Replies:
         elif kind is Kind.FILE:
             filled = self._file
             self._file_access = access
+            filled.entry_timeout = self._ttl_s
         elif kind is Kind.FOLDER:
             filled = self._folder
         else:
             filled = self._link
         own = self._own_folder if kind is Kind.FOLDER else self._own_file
         self._give(filled, kind, access or own)
-        filled.st_ino = inode
+        filled.st_ino = number
+        filled.st_nlink = entry.links
         filled.st_size = entry.size
         filled.st_blocks = (entry.size + 511) >> 9
         filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
         return filled
 
-    def own_names(self, token: pyfuse3.ReaddirToken, directory: Directory, start: int) -> bool:
+    def own_names(self, token: pyfuse3.ReaddirToken, node: Node, start: int) -> bool:
         """Put "." and ".." into a reply, as far as they lie behind `start`; whether they fit."""
         for offset, name in enumerate((b".", b"..")):
             if start <= offset:
-                own = self.attributes(_A_FOLDER, directory.inode)
+                own = self._filled(_A_FOLDER, node.number, live=False)
                 if not pyfuse3.readdir_reply(token, name, own, offset + 1):
                     return False
         return True
 
     def names(
-        self, token: pyfuse3.ReaddirToken, directory: Directory, slots: Iterable[int]
-    ) -> tuple[int, list[int]]:
-        """Put the names of `slots` into a reply, until it is full.
-
-        How many of the folder's own numbers went in, and the numbers of guests.
-        """
-        reply = pyfuse3.readdir_reply
-        entries = directory.entries
-        above = directory.number << SLOT_BITS
-        guests, opened = directory.guests, directory.opened
-        told_of: list[int] = []
-        live = directory.live or bool(directory.writers)
-        recent = directory.recent
-        kept, is_file, plain = self._file, Kind.FILE, not (live or recent)
-        superseded = len(directory.slots) != len(entries)
-        count = 0
-        for slot in slots:
-            entry = entries[slot]
-            if superseded and not directory.is_current(slot):
-                continue  # it changed while it was open, and is listed at its new slot
+        self, token: pyfuse3.ReaddirToken, nodes: Nodes, opened: OpenFolder, first: int
+    ) -> None:
+        """Put the names of a folder into a reply, from one place on, until it is full."""
+        reply, is_file, told = pyfuse3.readdir_reply, Kind.FILE, nodes.told
+        parent, entries, kept = opened.node, opened.entries, self._file
+        directory = nodes.directory_of(parent)
+        known_nodes, changed = directory.nodes, directory.listing.changed
+        live = directory.is_live
+        kept.entry_timeout = self._ttl_s
+        kept.st_nlink = 1
+        for place in range(first, len(entries)):
+            entry = entries[place]
+            if changed and entry.name in changed:
+                now = directory.listing.entries.get(entry.name)
+                if now is None:
+                    continue  # it was deleted since
+                entry = now
+            node = known_nodes.get(entry.name)
+            if node is not None and node.entry is not entry and not is_same(node.entry, entry):
+                node = None
             try:
                 name = entry.name.encode("utf-8", "surrogateescape")  # fsencode, without the call
-                if slot in opened:
-                    entry = self._as_now(directory.inode_of(slot), entry)
                 size = entry.size
-                if slot in guests:
-                    unsure = live or entry.name in recent
-                    filled = self.attributes(entry, guests[slot], live=unsure)
-                elif (
-                    entry.kind is is_file
-                    and plain
-                    and not entry.denied
-                    and 0 <= size <= _LARGEST_SIZE
-                ):
-                    # What `attributes` does, without the call: this is run 100,000 times in a row.
-                    filled = kept
-                    if entry.access is not self._file_access:
-                        self._give_file(entry.access)
-                    filled.st_ino = above | slot
-                    filled.st_size = size
-                    filled.st_blocks = (size + 511) >> 9
-                    filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
+                if node is None:
+                    number = nodes.last_number + 1
+                    if (
+                        entry.kind is is_file
+                        and not live
+                        and not entry.denied
+                        and entry.links == 1
+                        and 0 <= size <= _LARGEST_SIZE
+                    ):
+                        # What `_filled` does, without the call: this is run 100,000 times in a row.
+                        filled = kept
+                        if entry.access is not self._file_access:
+                            self._give_file(entry.access)
+                        filled.st_ino = number
+                        filled.st_size = size
+                        filled.st_blocks = (size + 511) >> 9
+                        filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
+                    elif entry.links == 1:
+                        filled = self._filled(entry, number, live=live)
+                    else:  # its node may be that of another name
+                        node = nodes.found(parent, entry)
+                        filled = self.attributes(node)
                 else:
-                    unsure = live or entry.name in recent
-                    filled = self.attributes(entry, above | slot, live=unsure)
+                    node.entry = entry
+                    filled = self.attributes(node, live=live)
             except (ValueError, OverflowError, Corrupt) as error:  # what no kernel takes
                 self._failed("readdir", Corrupt(f"{entry.name!r} cannot be shown: {error}"))
                 continue
             if len(name) > _LONGEST_NAME:
                 continue
-            if not reply(token, name, filled, slot + 1 + OWN_OFFSETS):
+            if not reply(token, name, filled, place + 1 + OWN_OFFSETS):
                 break
-            if slot in guests:
-                told_of.append(guests[slot])
-            else:
-                count += 1
-        return count, told_of
+            told(node or nodes.new(parent, entry))
+
+
+def _is_live(node: Node) -> bool:
+    """Whether it lies in a folder of which nothing may be kept."""
+    return (
+        node.parent is not None
+        and node.parent.directory is not None
+        and node.parent.directory.is_live
+    )

@@ -1,14 +1,14 @@
-"""A private copy of a chunk or document: written at any offset, and stored whole.
+"""The working copy of a chunk or document: written at any offset, and stored whole.
 
-Owns when bytes are copied and what has changed. Used by views, which say how the copy is split and
-stored. It must not know chunks.
+Owns when bytes are copied and what has changed. Views make it and store it; who has a file open in a
+mount shares one. It must not know chunks.
 """
 
 import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zarrfuse.stores.access import Access
@@ -18,42 +18,33 @@ from zarrfuse.writing.commits import Commits, OnDisk, copy_reader, write_all
 from zarrfuse.writing.spool import Spool
 
 
-class SpooledWriter:
-    """A private copy of a chunk or document until it is stored. Implements `views.base.Writer`.
+class WorkingCopy:
+    """The bytes of a file that is stored whole, for who changes it. Implements `views.base.Writer`.
 
-    `storing(spool, mtime_ns, sync)` splits and stores, or raises; `on_store` is called behind it. `base`
-    opens the file of before: it is read until the first change, which copies it. Without, the copy
-    begins empty and `changed`. `touch` sets the time of a file of which nothing was ever changed.
+    `base` is the stored file: it is read until the first change, which copies it. Without, the copy
+    begins empty and `changed`. `is_new`: storing it for the first time must not replace anything.
+    `access`: owner and mode with which it is to be stored; None: those that the store gives.
     """
 
-    is_private = True
+    is_live = False
 
     def __init__(
-        self,
-        commits: Commits,
-        storing: Callable[[Spool, int | None, bool], None],
-        *,
-        base: Callable[[], Reader] | None = None,
-        on_store: Callable[[], None] | None = None,
-        touch: Callable[[int], None] | None = None,
+        self, commits: Commits, base: Reader | None = None, *, is_new: bool = False
     ) -> None:
+        self.access: Access | None = getattr(base, "access", None)
+        self.is_new = is_new
         self._commits = commits
-        self._storing = storing
-        self._on_store = on_store
-        self._touch = touch
         self._guard = threading.Lock()
-        self._base: Reader | None = None if base is None else base()
-        self.access: Access | None = getattr(self._base, "access", None)
-        """That of the file of before, if it tells."""
+        self._base = base
         self._spool: Spool | None = None
         self._changed = base is None
         self._set_mtime_ns: int | None = None
-        self._mtime_ns = time.time_ns() if self._base is None else self._base.mtime_ns
+        self._mtime_ns = time.time_ns() if base is None else base.mtime_ns
 
     @property
     def size(self) -> int:
         """Bytes in it now."""
-        while True:  # no lock: another thread may put a new copy in the place of the old one
+        while True:  # no lock: another thread may put a new spool in the place of the old one
             base = self._base  # first: it goes when there is a spool
             spool = self._spool
             try:
@@ -95,44 +86,37 @@ class SpooledWriter:
             self._has_changed()
 
     def set_mtime(self, mtime_ns: int) -> None:
-        """Set the time with which it will be stored; of what was stored through it, at once."""
+        """Set the time with which it will be stored."""
         with self._held():
-            spool = self._spool
-            if spool is not None and spool.is_given and not self._changed:
-                os.utime(spool.fd, ns=(mtime_ns, mtime_ns))
-            elif spool is not None or self._changed:
-                self._set_mtime_ns = mtime_ns
-                self._changed = True
-            elif self._touch is not None:
-                self._touch(mtime_ns)
-            self._mtime_ns = mtime_ns
+            self._set_mtime_ns = self._mtime_ns = mtime_ns
+            self._changed = True
 
-    def store(self, *, sync: bool = False) -> bool:
-        """Store it if it is `changed`, whole or not at all; whether it was.
+    @contextmanager
+    def to_store(self) -> Iterator[tuple[Spool, int | None]]:
+        """A block that stores it: the bytes, and the time with which to store them, unless now.
 
-        After an error it is as before, and still `changed`.
+        At the end it is no longer `changed`; after an error it is as before.
         """
         with self._held():
-            spool = self._spool
-            if not self._changed:
-                if sync:
-                    self._sync_stored()
-                return False
             spool = self._writable(None)
-            self._storing(spool, self._set_mtime_ns, sync)
+            try:
+                yield spool, self._set_mtime_ns
+            except BaseException:
+                if spool.is_given:  # it is stored, though what came behind that failed
+                    self.is_new = False
+                raise
+            self.is_new = False
             self._changed = False
             self._set_mtime_ns = None
-        if self._on_store is not None:
-            self._on_store()
-        return True
 
-    def _sync_stored(self) -> None:
-        """Sync what is stored already: by this writer, or by another one before it was opened."""
-        if self._spool is not None:
-            if self._spool.is_given:  # else it was synced when it was stored
-                self._commits.sync(self._spool)
-        elif isinstance(self._base, OnDisk):
-            os.fsync(self._base.fileno())
+    def sync(self) -> None:
+        """Wait until what is stored of it will outlive the machine."""
+        with self._held():
+            if self._spool is not None:
+                if self._spool.is_given:  # else it was synced when it was stored
+                    self._commits.sync(self._spool)
+            elif isinstance(self._base, OnDisk):
+                os.fsync(self._base.fileno())
 
     def close(self) -> None:
         """Let go of it; what has not been stored is lost. A second call does nothing."""

@@ -1,6 +1,6 @@
-"""Store calls in worker threads: with a time-out, and folders handed over while they are listed.
+"""Store calls in worker threads, with a time-out.
 
-Owns the limits on threads, and what becomes of a call that nobody waits for any more. Used by `fuse`.
+Owns the limits on threads, and what becomes of a call that nobody waits for any more.
 
 A store, or one folder of it, may hang. So calls for one folder take at most half of the threads; calls
 that are out for long no longer count among those that run, up to a bound; and a folder that has lost
@@ -11,21 +11,15 @@ import errno
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import trio
+from outcome import Outcome
 
 from zarrfuse.errors import TimedOut, guarded
-from zarrfuse.stores.base import Entry
-from zarrfuse.views.base import Folder
-
-if TYPE_CHECKING:
-    from outcome import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +29,6 @@ T = TypeVar("T")
 _LONG_S = 0.5
 """A call that is out for longer gives its place to one that waits, and keeps its thread."""
 _MOST_LONG = 400  # threads beyond the limit; each takes 30 KiB
-_BATCH = 2000  # names: a reply of 1 MiB holds 6,000 to 7,000
 
 
 class _Share:
@@ -71,7 +64,7 @@ class Workers:
 
     def __init__(self, threads: int, timeout_s: float, *, most_long: int = _MOST_LONG) -> None:
         self._threads = threads
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._most_long = most_long
         self._limiter: trio.CapacityLimiter | None = None
         self._shares: WeakValueDictionary[str, _Share] = WeakValueDictionary()
@@ -103,7 +96,7 @@ class Workers:
 
         def work() -> T:
             if given_up:  # between the last moment and this thread
-                raise self._timed_out()
+                raise self.timed_out()
             result = guarded(call)
             with lock:
                 brought.append(result)
@@ -111,15 +104,15 @@ class Workers:
                     late(result)
             return result
 
-        with trio.move_on_after(self._timeout_s + longer_s):
-            return await self._in_thread(work, folder)
+        with trio.move_on_after(self.timeout_s + longer_s):
+            return await self.in_thread(work, folder)
         with lock:
             if brought:  # at the last moment
                 return brought[0]
             given_up = True
-        raise self._timed_out()
+        raise self.timed_out()
 
-    async def _in_thread(self, work: Callable[[], T], folder: str | None) -> T:
+    async def in_thread(self, work: Callable[[], T], folder: str | None) -> T:
         """`work()` in a thread that is left to itself when this task is cancelled.
 
         As `trio.to_thread.run_sync`, without what that does for calls that come back to trio, and
@@ -128,11 +121,11 @@ class Workers:
         token = trio.lowlevel.current_trio_token()
         waiting: trio.lowlevel.Task | None = trio.lowlevel.current_task()
 
-        def deliver(result: "Outcome[T]") -> None:
+        def deliver(result: Outcome[T]) -> None:
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(take, result)
 
-        def take(result: "Outcome[T]") -> None:
+        def take(result: Outcome[T]) -> None:
             self._end(call)
             if waiting is not None:
                 trio.lowlevel.reschedule(waiting, result)
@@ -229,39 +222,9 @@ class Workers:
             await trio.sleep(_LONG_S / 5)
         self._is_watched = False
 
-    def _timed_out(self) -> TimedOut:
-        return TimedOut(f"the store did not answer within {self._timeout_s:g} s")
-
-    # -- listings ------------------------------------------------------------------------------
-
-    def scan(self, folder: Folder, nursery: trio.Nursery) -> "Scan":
-        """Start to list a folder in a thread."""
-        scan = Scan(folder)
-        nursery.start_soon(self._list, scan)
-        return scan
-
-    async def _list(self, scan: "Scan") -> None:
-        try:
-            with scan.scope:
-                await self._in_thread(scan.run, scan.path)
-        except (TimedOut, OSError) as error:  # it got no thread
-            scan.fail(error)
-
-    async def more_of(self, scan: "Scan") -> list[Entry]:
-        """What a scan has found since the last time; waits until there is something, or the end.
-
-        Raises what listing the folder raised, or `TimedOut`, then and from then on.
-        """
-        if scan.failure is None:
-            with trio.move_on_after(self._timeout_s) as scope:
-                await scan.found_more()
-            if scope.cancelled_caught and scan.failure is None:
-                scan.failure = self._timed_out()
-                scan.wanted = False
-                scan.scope.cancel()
-        if scan.failure is not None:
-            raise scan.failure
-        return scan.take()
+    def timed_out(self) -> TimedOut:
+        """What is raised where a store has not answered in time."""
+        return TimedOut(f"the store did not answer within {self.timeout_s:g} s")
 
 
 async def _acquire(limiter: trio.CapacityLimiter, call: _Call) -> None:
@@ -269,74 +232,3 @@ async def _acquire(limiter: trio.CapacityLimiter, call: _Call) -> None:
         limiter.acquire_on_behalf_of_nowait(call)
     except trio.WouldBlock:
         await limiter.acquire_on_behalf_of(call)
-
-
-class Scan:
-    """A folder that is being listed in a thread; what it has found so far can be taken.
-
-    So the kernel and the program that lists work on the first names while the last are still being
-    looked at: a folder of 100,000 takes a third less time.
-    """
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self.path = folder.path
-        self._token = trio.lowlevel.current_trio_token()
-        self._event = trio.Event()
-        self._batches: deque[list[Entry]] = deque()
-        self._error: Exception | None = None
-        self._ended = False
-        self.complete = False
-        """Whether everything was found, and taken."""
-        self.failure: Exception | None = None
-        """Why it ended before, once that was told."""
-        self.wanted = True
-        self.scope = trio.CancelScope()
-        """Of the task that has it listed."""
-        self.started_at = time.monotonic()
-
-    def run(self) -> None:
-        """List the folder; to be called in a thread. Ends early when it is not `wanted`."""
-        try:
-            names = guarded(lambda: iter(self._folder.scan() if self.wanted else ()))
-            while self.wanted and (batch := guarded(lambda: list(islice(names, _BATCH)))):
-                self._batches.append(batch)
-                self._wake()
-        except Exception as error:
-            self._error = error
-        finally:
-            self._ended = True
-            self._wake()
-
-    def fail(self, error: Exception) -> None:
-        """It could not even begin."""
-        self._error, self._ended = error, True
-        self._announce()
-
-    def _wake(self) -> None:
-        try:
-            self._token.run_sync_soon(self._announce)
-        except trio.RunFinishedError:
-            self.wanted = False
-
-    def _announce(self) -> None:
-        event, self._event = self._event, trio.Event()
-        event.set()
-
-    async def found_more(self) -> None:
-        """Wait until there is something to take, or nothing more will come."""
-        if not self._batches and not self._ended:
-            await self._event.wait()
-
-    def take(self) -> list[Entry]:
-        """What was found since the last time. Raises what listing raised, behind the last name."""
-        ended = self._ended  # looked at before the batches: the last one comes before the end
-        taken: list[Entry] = []
-        while self._batches:
-            taken += self._batches.popleft()
-        if ended and self._error is None:
-            self.complete = True
-        elif ended and not taken:
-            self.failure = self._error
-            raise self._error or TimedOut("the listing was given up")
-        return taken

@@ -8,6 +8,7 @@ never reach a program; they are counted as refusals.
 Used by `fuse`; knows nothing of requests but their names.
 """
 
+import errno
 import logging
 from collections import Counter
 from errno import errorcode
@@ -18,12 +19,19 @@ from zarrfuse.errors import FAULTS, errno_of, is_expected, text_of
 log = logging.getLogger(__name__)
 
 _MOST_LOGGED = 1000
+_STORING = frozenset({"flush", "fsync", "release"})
+_TOLD = frozenset({errno.EINVAL, errno.ENOSPC, errno.EDQUOT})
+"""Errors that say no more to a person than that something is wrong."""
 
 
 class Failures:
-    """Counters by the name of the errno, and the last message by the name of the request."""
+    """Counters by the name of the errno, and the last message by the name of the request.
 
-    def __init__(self) -> None:
+    `writable`: why something was not stored is told in the log each time.
+    """
+
+    def __init__(self, *, writable: bool = False) -> None:
+        self._writable = writable
         self._errors: Counter[str] = Counter()
         self._refusals: Counter[str] = Counter()
         self._last_errors: dict[str, str] = {}
@@ -37,7 +45,8 @@ class Failures:
         (self._errors if is_fault else self._refusals)[errorcode[code]] += 1
         (self._last_errors if is_fault else self._last_refusals)[request] = text
         if is_expected(error):
-            log.debug("%s: %s", request, text)
+            is_told = self._writable and (request in _STORING or code in _TOLD)
+            log.log(logging.WARNING if is_told else logging.DEBUG, "%s: %s", request, text)
         elif text not in self._logged and len(self._logged) < _MOST_LOGGED:
             self._logged.add(text)
             log.error("%s failed, answered as %s", request, errorcode[code], exc_info=error)

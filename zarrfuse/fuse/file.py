@@ -1,0 +1,119 @@
+"""An open file: one object for an inode, whoever has it open.
+
+Owns the content and that it is not closed while a thread is at it. Used by `files`; it knows neither
+the kernel nor views.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
+from zarrfuse.views.base import Writer
+from zarrfuse.writing.working_copy import WorkingCopy
+
+T = TypeVar("T")
+
+
+class File:
+    """What is open under an inode. `content` is what is stored, or a working copy of it.
+
+    `writer` is the content, if it can be written. `is_made`: nothing is stored of it yet.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_closing",
+        "_guard",
+        "_replaced",
+        "content",
+        "handles",
+        "is_broken",
+        "is_made",
+        "is_refused",
+        "storing",
+        "writer",
+    )
+
+    def __init__(self, content: Reader, writer: Writer | None = None) -> None:
+        self.content = content
+        self.writer = writer
+        self.handles = 0
+        self.is_made = False
+        self.is_broken = False
+        """Whether a write failed, so that what there is must not be stored."""
+        self.is_refused = False
+        """Whether a program was told that it cannot be stored as it is."""
+        self.storing = trio.Lock()
+        """Held while it is stored, and while it gets another name or none."""
+        self._guard = threading.Lock()
+        self._calls = 0
+        self._replaced: list[Reader] = []
+        self._closing = False
+
+    @property
+    def copy(self) -> WorkingCopy | None:
+        """The working copy, if it is one."""
+        return self.writer if isinstance(self.writer, WorkingCopy) else None
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it holds what has not been stored."""
+        copy = self.copy
+        return self.is_broken or (copy is not None and copy.changed)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is the stored file itself, so that its size and time are those of now."""
+        return is_live(self.content)
+
+    def entry(self, known: Entry) -> Entry:
+        """Its entry as it is now, of which `known` was told before."""
+        copy = self.copy
+        if copy is not None and self.is_changed:
+            access = copy.access or known.access
+            return Entry(known.name, Kind.FILE, copy.size, copy.mtime_ns, False, 0, access)
+        return entry_of(known, self.content) if self.is_live else known
+
+    def take(self, content: Reader, writer: Writer | None) -> None:
+        """Go on with another content."""
+        before, self.content, self.writer = self.content, content, writer
+        with self._guard:
+            if self._calls:
+                self._replaced.append(before)
+                return
+        before.close()
+
+    def in_use(self, call: Callable[[], T]) -> T:
+        """`call()`, in a thread; until it has returned, nothing is closed.
+
+        Also of a call that was given up: it would go on with whatever file has the descriptor next.
+        """
+        with self._guard:
+            self._calls += 1
+        try:
+            return call()
+        finally:
+            with self._guard:
+                self._calls -= 1
+                idle = not self._calls
+            if idle:
+                self._close_idle()
+
+    def close(self) -> None:
+        """Close the content now, or leave it to the last call that is out."""
+        with self._guard:
+            self._closing = True
+            idle = not self._calls
+        if idle:
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        with self._guard:
+            replaced, self._replaced = self._replaced, []
+        for content in replaced:
+            content.close()
+        if self._closing:
+            self.content.close()

@@ -1,0 +1,544 @@
+"""Open files: opened, read, written, stored, released.
+
+Owns what is open, what the kernel may keep of its bytes, and when a working copy is stored. Used by
+`names` and `operations`; it knows nothing of Zarr.
+
+One inode is one file: all who have it open share its content, readers and writers. What is stored whole
+gets a working copy with the first who writes; it is stored at fsync, at each close by who has written,
+and when the last handle is gone. A close does not tell whether it is the last: a shell closes what it has
+just opened for a command. So a copy that is still empty is stored when the last handle is gone, not before.
+
+The kernel may open an inode by a name that it has looked up a while ago. If another file has that name by
+now, the inode becomes that of the new file, unless somebody has the old one open. Then `open` answers
+ESTALE: the kernel looks the name up, in the same system call, is told of another inode, and opens that.
+It asks no third time, so an inode that was just looked up is opened past the kernel's cache instead.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import pyfuse3
+from msgspec.structs import replace
+from pyfuse3 import FUSEError
+
+from zarrfuse.errors import Corrupt, Denied, Exists, NotFound, Stale
+from zarrfuse.files.segments import Rendered
+from zarrfuse.fuse.file import File
+from zarrfuse.fuse.folders import Folders
+from zarrfuse.fuse.nodes import Node, Nodes, is_same, is_unchanged
+from zarrfuse.fuse.workers import Workers
+from zarrfuse.stores.access import new_file
+from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
+from zarrfuse.views.base import Folder, Writer
+from zarrfuse.views.control import LiveReader
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LARGEST_READ = 1 << 20  # no kernel asks for more at once
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
+SLOWEST_STORE = 1 << 20
+"""Bytes a second; so much longer may it take to store or copy a large file."""
+
+
+class Handle:
+    """A file as one program has opened it. `has_written`: since it was stored last."""
+
+    __slots__ = ("file", "has_written", "node", "number")
+
+    def __init__(self, number: int, node: Node, file: File) -> None:
+        self.number = number
+        self.node = node
+        self.file = file
+        self.has_written = False
+
+
+class _IsAnother(Stale):
+    """The name that an inode is opened by stands for another file, and somebody has the inode open."""
+
+
+class Files:
+    """All open files. Small ones, of up to `pushed_bytes`, are given to the kernel before it asks."""
+
+    def __init__(
+        self, nodes: Nodes, folders: Folders, workers: Workers, *, pushed_bytes: int
+    ) -> None:
+        self._nodes = nodes
+        self._folders = folders
+        self._workers = workers
+        self._pushed_bytes = pushed_bytes
+        self._handles: dict[int, Handle] = {}
+        self._last_handle = 0
+        self._buffer = memoryview(bytearray(LARGEST_READ))
+        self.bytes_read = 0
+        self.bytes_written = 0
+
+    def __len__(self) -> int:
+        """Handles that are open."""
+        return len(self._handles)
+
+    def __getitem__(self, fh: int) -> Handle:
+        return self._handles[fh]
+
+    # -- opening -------------------------------------------------------------------------------
+
+    async def open(self, node: Node, flags: int) -> pyfuse3.FileInfo:
+        """Open an inode. Raises `Stale` if the kernel has to look its name up again."""
+        was_looked_up, node.is_looked_up = node.is_looked_up, False
+        write = bool(flags & WRITING)
+        try:
+            file = await self._opened(node, write=write)
+        except _IsAnother:
+            if not was_looked_up:
+                raise
+            file = await self._apart(node, write=write)
+        handle = self._handle_on(node, file)
+        if flags & os.O_TRUNC and file.content.size:
+            try:
+                await self.truncate(handle, 0)
+            except BaseException:
+                await self.close(handle)
+                raise
+        return self._info(handle)
+
+    async def _opened(self, node: Node, *, write: bool) -> File:
+        """The file of an inode, open to read, or to write as well."""
+        if node.entry.denied:
+            raise Denied(f"{node.name} leads out of the store")
+        while True:
+            file = node.file
+            if file is not None and (file.is_changed or file.is_made or not node.is_named):
+                if write and file.writer is None:
+                    raise Stale(f"{node.name} is deleted")
+                return file
+            if not node.is_named:
+                self._name_again(node)
+            parent, name = node.parent, node.name
+            try:
+                content = await self._content(node, write=write)
+            except NotFound:
+                if node.file is not None or not node.is_named:
+                    continue
+                assert parent is not None
+                self._folders.drop(self._nodes.directory_of(parent), name)
+                self._nodes.unname(parent, name)
+                raise Stale(f"{name} is gone; the kernel looks it up again") from None
+            if node.is_named and (node.parent, node.name) == (parent, name):
+                return self._shared(node, content, content if write else None)
+            await self._close(content)  # it was renamed or deleted meanwhile
+
+    def _name_again(self, node: Node) -> None:
+        """A name that an inode has lost is opened by it: it gets the name back, and what has it now."""
+        parent = node.parent
+        assert parent is not None
+        current = self._nodes.directory_of(parent).nodes.get(node.name)
+        if current is not None and current.file is not None:
+            raise _IsAnother(f"{node.name} is another file now")
+        self._nodes.move(node, parent, node.name)
+
+    async def _content(self, node: Node, *, write: bool) -> Any:
+        """What is stored under the name of an inode, opened: a `Reader`, or a `Writer`."""
+        assert node.parent is not None
+        directory, name = self._nodes.directory_of(node.parent), node.name
+        content: Reader
+        if write:
+            content = await self._folders.ask(directory, lambda at: at.write(name), late=_close)
+        else:
+            try:
+                content = directory.folder.open(name, wait=False)
+            except BlockingIOError:
+                content = await self._folders.ask(directory, lambda at: at.open(name), late=_close)
+        if not 0 <= content.size < 1 << 63:  # what no kernel takes
+            content.close()
+            raise Corrupt(f"{name} is said to have {content.size} bytes")
+        return content
+
+    def _shared(self, node: Node, content: Reader, writer: Writer | None) -> File:
+        """The file of an inode, which shares what was opened. Raises `Stale`."""
+        if isinstance(content, LiveReader):  # which is another one for each who opens it
+            return File(content)
+        file, known = node.file, node.entry
+        now = entry_of(known, content)
+        if file is not None and file.is_changed:  # somebody has begun to write it meanwhile
+            content.close()
+            return file
+        if file is not None and not is_same(known, now):
+            content.close()
+            self._folders.outdate(self._nodes.directory_of(node.parent))  # type: ignore[arg-type]
+            raise _IsAnother(f"{node.name} is another file now")
+        if now.access != known.access:  # the kernel has allowed something else
+            content.close()
+            node.entry = now
+            self._folders.outdate(self._nodes.directory_of(node.parent))  # type: ignore[arg-type]
+            raise Stale(f"{node.name} has another mode or owner now")
+        node.entry = now
+        if not is_unchanged(known, now):
+            self.void(node)
+        if file is None:
+            node.file = file = File(content, writer)
+        elif (writer is not None and file.writer is None) or not (
+            file.is_live or is_unchanged(known, now)
+        ):
+            file.take(content, writer)
+        else:
+            content.close()
+        return file
+
+    async def _apart(self, node: Node, *, write: bool) -> File:
+        """What is under the name of an inode that others have open: a file of its own."""
+        assert node.parent is not None
+        current = self._nodes.directory_of(node.parent).nodes.get(node.name)
+        if current is not None and current is not node and current.file is not None:
+            if not write or current.file.writer is not None:
+                return current.file
+        content = await self._content(node, write=write)
+        return File(content, content if write else None)
+
+    def _handle_on(self, node: Node, file: File) -> Handle:
+        self._last_handle += 1
+        handle = self._handles[self._last_handle] = Handle(self._last_handle, node, file)
+        file.handles += 1
+        return handle
+
+    def _info(self, handle: Handle) -> pyfuse3.FileInfo:
+        """What the kernel may keep: what it has of an inode, if size and time are those of then."""
+        node, file = handle.node, handle.file
+        info = pyfuse3.FileInfo(fh=handle.number)
+        content = file.content
+        if node.file is not file:
+            info.direct_io = True
+        elif not isinstance(content, Rendered) or content.lasting:
+            now = node.now
+            seen = now.size, now.mtime_ns
+            info.keep_cache = file.is_changed or node.seen == seen or self._push(node, file)
+            node.seen = seen
+        return info
+
+    def _push(self, node: Node, file: File) -> bool:
+        """Give a small file to the kernel's page cache, before it asks; whether that was done.
+
+        Elsewhere this can deadlock inside a handler: the kernel waits for a page that is locked by
+        a read which waits for us. No such read can be out while nobody has the file open.
+        """
+        size = file.content.size
+        if not 0 < size <= self._pushed_bytes or file.handles > 1 or file.writer is not None:
+            return False
+        data = self._buffer[:size]
+        try:
+            file.content.readinto(data, 0, wait=False)
+            pyfuse3.notify_store(node.number, 0, data)  # type: ignore[arg-type]  # any buffer will do
+        except BaseException:  # not at hand, not readable, not taken: it is read when it is read
+            return False
+        return True
+
+    def void(self, node: Node) -> None:
+        """The kernel is told that it knows nothing of an inode's attributes. That waits for no lock."""
+        node.seen = None
+        with suppress(OSError):  # it does not know the inode
+            pyfuse3.invalidate_inode(node.number, attr_only=True)
+
+    # -- making --------------------------------------------------------------------------------
+
+    async def create(self, parent: Node, name: str, flags: int) -> tuple[pyfuse3.FileInfo, Node]:
+        """Make a file and open it; one that has come to be there meanwhile is opened."""
+        directory = self._nodes.directory_of(parent)
+        is_exclusive = bool(flags & os.O_EXCL)
+
+        def made(folder: Folder) -> Writer:
+            if not flags & (os.O_EXCL | os.O_TRUNC):
+                with suppress(NotFound):
+                    return folder.write(name)
+            return folder.create(name, exclusive=is_exclusive)
+
+        node = directory.nodes.get(name)
+        if node is None or node.file is None or not node.file.is_changed:
+            writer = await self._folders.ask(directory, made, late=_close)
+            node = directory.nodes.get(name)
+            if node is None or node.file is None or not node.file.is_changed:
+                node = self._made(parent, name, writer)
+                assert node.file is not None
+                return self._info(self._handle_on(node, node.file)), node
+            await self._close(writer)  # others have made it meanwhile
+        if is_exclusive:
+            raise Exists(f"{name} is being written by somebody else")
+        return await self.open(node, flags), node
+
+    def _made(self, parent: Node, name: str, writer: Writer) -> Node:
+        """The node of a file that was made just now, or was opened in place of that."""
+        directory = self._nodes.directory_of(parent)
+        entry = Entry(
+            name, Kind.FILE, writer.size, writer.mtime_ns, access=new_file(parent.entry.access)
+        )
+        if is_live(writer):
+            node = self._nodes.found(parent, entry_of(replace(entry, access=None), writer))
+        else:
+            node = directory.nodes.get(name) or self._nodes.new(parent, entry)
+        if node.file is None:
+            node.file = File(writer, writer)
+            if not is_live(writer) and writer.size == 0:
+                node.file.is_made = True
+                directory.making.add(name)
+        else:
+            node.file.take(writer, writer)
+        self._folders.put(node)
+        return node
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def read_at_hand(self, fh: int, offset: int, size: int) -> memoryview | bytes:
+        """Bytes that are at hand, valid until the next call; raises anything if they are not."""
+        content = self._handles[fh].file.content
+        size = min(size, content.size - offset)
+        if size <= 0:
+            return b""
+        if size > LARGEST_READ:
+            raise BlockingIOError(errno.EAGAIN, "more than the buffer holds")
+        buffer = self._buffer[:size]
+        content.readinto(buffer, offset, wait=False)
+        self.bytes_read += size
+        return buffer
+
+    async def read(self, fh: int, offset: int, size: int) -> bytearray:
+        """Bytes of an open file; fewer than asked only at its end."""
+        handle = self._handles[fh]
+        content = handle.file.content
+        own = bytearray(max(min(size, content.size - offset), 0))
+        await self._in_thread(handle, lambda: content.readinto(memoryview(own), offset))
+        self.bytes_read += len(own)
+        return own
+
+    # -- writing -------------------------------------------------------------------------------
+
+    async def write(self, fh: int, offset: int, data: bytes) -> None:
+        """Write to an open file: all of it, or an error."""
+        handle = self._handles[fh]
+        writer = _writer_of(handle)
+        await self._change(handle, lambda: writer.write(data, offset))
+        self.bytes_written += len(data)
+
+    async def truncate(self, handle: Handle, size: int) -> None:
+        """Make an open file so many bytes long."""
+        writer = _writer_of(handle)
+        await self._change(handle, lambda: writer.truncate(size))
+        handle.file.is_broken = handle.file.is_broken and size > 0
+
+    async def _change(self, handle: Handle, change: Callable[[], None]) -> None:
+        file = handle.file
+        file.is_refused, handle.has_written = False, True
+        longer_s = file.content.size / SLOWEST_STORE  # the first change copies the file of before
+        try:
+            await self._in_thread(handle, change, longer_s=longer_s)
+        except BaseException:
+            file.is_broken = not file.is_live
+            raise
+
+    async def set_mtime(self, node: Node, mtime_ns: int) -> None:
+        """Set the time of the last change of a file or folder."""
+        file = node.file
+        if file is not None and (file.is_changed or (file.is_live and not node.is_named)):
+            handle = Handle(0, node, file)
+            await self._in_thread(handle, lambda: file.content.set_mtime(mtime_ns))  # type: ignore[attr-defined]
+            return
+        if not node.is_named:
+            raise Stale(f"{node.name} is another file now")
+        if node.parent is None:
+            directory, name = self._nodes.directory_of(node), ""
+        else:
+            directory, name = self._nodes.directory_of(node.parent), node.name
+
+        def change(folder: Folder) -> Entry:
+            folder.set_mtime(name, mtime_ns)
+            return folder.lookup(name)
+
+        entry = await self._folders.ask(directory, change)
+        if is_same(node.entry, entry) or file is None:
+            node.entry = replace(entry, name=node.name)
+        if node.parent is not None:
+            self._folders.put(node)
+
+    async def set_size(self, node: Node, size: int) -> None:
+        """Make a file so many bytes long that the caller has not opened."""
+        file = await self._opened(node, write=True)
+        handle = self._handle_on(node, file)
+        try:
+            await self.truncate(handle, size)
+            if file.copy is not None:
+                await self.store(handle)
+        finally:
+            await self.close(handle)
+
+    # -- storing -------------------------------------------------------------------------------
+
+    async def flush(self, fh: int) -> None:
+        """A program closes the file: what it wrote is stored, and it is told if that fails."""
+        handle = self._handles[fh]
+        file, copy = handle.file, handle.file.copy
+        if handle.has_written and copy is not None:
+            if file.is_broken or (copy.changed and copy.size):
+                await self.store(handle)
+
+    async def fsync(self, fh: int) -> None:
+        """What was written is stored, and outlives the machine."""
+        handle = self._handles[fh]
+        if handle.file.copy is not None:
+            await self.store(handle, sync=True)
+        elif handle.file.is_live:
+            await self._in_thread(handle, handle.file.content.sync)  # type: ignore[attr-defined]
+
+    async def store(self, handle: Handle, *, sync: bool = False) -> None:
+        """Store a working copy, if it is changed, under the name that it has now."""
+        node, file = handle.node, handle.file
+        async with file.storing:
+            copy = file.copy
+            assert copy is not None
+            if file.is_broken:
+                raise Corrupt("a write failed before, so nothing of this file is stored")
+            if not copy.changed and sync:
+                await self._in_thread(handle, copy.sync)
+            if not copy.changed or not node.is_named or node.file is not file:
+                return
+            assert node.parent is not None
+            directory, name = self._nodes.directory_of(node.parent), node.name
+
+            def store(folder: Folder) -> Entry | None:
+                folder.store(name, copy, sync=sync)
+                try:
+                    return folder.lookup(name)
+                except NotFound:  # an empty chunk, which is not stored
+                    return None
+
+            file.is_refused = True  # unless this succeeds: what a program was told failed stays so
+            in_use = partial(_in_use, file, store)
+            longer_s = copy.size / SLOWEST_STORE
+            entry = await self._folders.ask(directory, in_use, longer_s=longer_s)
+            file.is_refused = handle.has_written = False
+            self._is_stored(node, file, entry)
+
+    def _is_stored(self, node: Node, file: File, entry: Entry | None) -> None:
+        assert node.parent is not None
+        directory = self._nodes.directory_of(node.parent)
+        if entry is None:
+            file.is_made = True
+            directory.making.add(node.name)
+        else:
+            file.is_made = False
+            directory.making.discard(node.name)
+            node.entry = entry
+            node.seen = entry.size, entry.mtime_ns
+        self._folders.put(node)
+        self._folders.outdate(directory)  # with a document, all names may have become others
+
+    async def store_node(self, node: Node) -> None:
+        """Store what is changed of a file, whoever has it open."""
+        if node.file is not None and node.file.is_changed:
+            await self.store(Handle(0, node, node.file))
+
+    async def reopen(self, node: Node) -> None:
+        """What is stored under the name of an inode was made of it: it goes on with that."""
+        file = node.file
+        self.void(node)
+        if file is not None and not file.is_changed:
+            write = file.writer is not None
+            content = await self._content(node, write=write)
+            file.take(content, content if write else None)
+
+    async def wait_for_stores(self, *nodes: Node | None) -> list[File]:
+        """Keep working copies of nodes, and of those below them, from being stored; see `go_on`."""
+        below = {each for node in nodes if node is not None for each in self._nodes.below(node)}
+        held = []
+        for each in sorted(below, key=attrgetter("number")):
+            if each.file is not None and each.file.copy is not None:
+                await each.file.storing.acquire()
+                held.append(each.file)
+        return held
+
+    def go_on(self, held: list[File]) -> None:
+        """They may be stored again."""
+        for file in held:
+            file.storing.release()
+
+    # -- the end -------------------------------------------------------------------------------
+
+    async def release(self, fh: int) -> None:
+        """The last user of a handle is gone."""
+        await self.close(self._handles[fh])
+
+    async def close(self, handle: Handle) -> None:
+        """A handle is gone. Nobody can be told any more if something cannot be stored."""
+        file = handle.file
+        try:
+            copy = file.copy
+            if copy is not None and copy.changed and file.handles == 1:
+                if not file.is_refused and not file.is_broken:
+                    await self.store(handle)
+        finally:
+            del self._handles[handle.number]
+            file.handles -= 1
+            if not file.handles:
+                await self._end(handle.node, file)
+
+    async def _end(self, node: Node, file: File) -> None:
+        """Nobody has the file open any more: it is what is stored."""
+        if node.file is file:
+            node.file = None
+            if node.is_named:
+                self._settle(node, file)
+            self._nodes.let_go(node)
+        if file.writer is None and node.is_named:
+            file.close()
+            return
+        try:  # what is deleted with it, or sent to a server, takes its time
+            await self._workers.run(file.close, None)
+        except Exception:
+            log.exception("a file could not be closed")
+
+    def _settle(self, node: Node, file: File) -> None:
+        """What is known of a name, once nobody has it open."""
+        assert node.parent is not None
+        directory = self._nodes.directory_of(node.parent)
+        if file.is_live and file.writer is not None:
+            with suppress(OSError):
+                node.entry = entry_of(node.entry, file.content)
+            self._folders.put(node)
+        elif file.is_made:
+            directory.making.discard(node.name)
+            self._folders.drop(directory, node.name)
+            self._nodes.unname(node.parent, node.name)
+            self.void(node)
+        elif file.copy is not None:
+            self.void(node)  # what is shown of a document may not be what was written
+            if file.is_changed:
+                self._folders.outdate(directory)
+
+    # -- how -----------------------------------------------------------------------------------
+
+    async def _in_thread(
+        self, handle: Handle, call: Callable[[], T], *, longer_s: float = 0.0
+    ) -> T:
+        path = "" if handle.node.parent is None else handle.node.folder.path
+        in_use = partial(handle.file.in_use, call)
+        return await self._workers.run(in_use, path, longer_s=longer_s)
+
+    async def _close(self, content: Reader) -> None:
+        await self._workers.run(content.close, None)
+
+
+def _writer_of(handle: Handle) -> Writer:
+    if handle.file.writer is None:
+        raise FUSEError(errno.EBADF)
+    return handle.file.writer
+
+
+def _in_use(file: File, call: Callable[[Folder], T], folder: Folder) -> T:
+    return file.in_use(lambda: call(folder))
+
+
+def _close(content: Reader) -> None:
+    content.close()

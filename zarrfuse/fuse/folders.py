@@ -1,0 +1,212 @@
+"""What is in folders: look-ups and listings, and how long their answers count.
+
+Used by `files`, `names` and `operations`; knows nothing of pyfuse3.
+
+A view is asked from the event loop first (`wait=False`), and only if that says `BlockingIOError`, in a
+thread. It is asked by a path. Where a folder on the way is renamed meanwhile, the path leads to nothing,
+and it is asked again.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar
+
+import trio
+
+from zarrfuse.errors import NotFound
+from zarrfuse.fuse.nodes import Directory, Node, Nodes
+from zarrfuse.fuse.scan import Scan
+from zarrfuse.fuse.workers import Workers
+from zarrfuse.stores.base import Entry
+from zarrfuse.views.base import Folder
+from zarrfuse.views.control import CONTROL_NAME
+
+T = TypeVar("T")
+
+
+class OpenFolder:
+    """A handle on a folder: what there was when it was begun. An offset is a place in `entries`.
+
+    While the folder is being listed, `entries` grows with the `scan`.
+    """
+
+    __slots__ = ("entries", "is_read", "node", "scan")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.entries: list[Entry] = []
+        self.scan: Scan | None = None
+        self.is_read = False
+
+
+class Folders:
+    """Looks names up and lists them. Answers are kept for `ttl_s` seconds."""
+
+    def __init__(self, nodes: Nodes, workers: Workers, ttl_s: float) -> None:
+        self._nodes = nodes
+        self._workers = workers
+        self._ttl_s = ttl_s
+        self._nursery: trio.Nursery | None = None
+        self._moves = 0
+        """Folders that were renamed so far."""
+        self._moving = 0
+        """Folders that are being renamed."""
+        self._moved = trio.Event()
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Listings run in this nursery."""
+        self._nursery = nursery
+
+    # -- asking --------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        directory: Directory,
+        call: Callable[[Folder], T],
+        late: Callable[[T], None] | None = None,
+        *,
+        longer_s: float = 0.0,
+        once: bool = False,
+    ) -> T:
+        """`call` of the view's folder, in a thread; see `Workers.run`. `once`: it is not asked again."""
+        while True:
+            moves, folder = self._moves, directory.folder
+            try:
+                return await self._workers.run(
+                    partial(call, folder), folder.path, late, longer_s=longer_s
+                )
+            except NotFound:
+                if once or not await self._has_moved(moves):
+                    raise
+
+    async def _has_moved(self, moves: int) -> bool:
+        """Whether a folder was renamed since there were so many moves."""
+        while self._moving:
+            await self._moved.wait()
+        return self._moves != moves
+
+    @asynccontextmanager
+    async def moving(self) -> AsyncIterator[None]:
+        """A block in which a folder is renamed."""
+        self._moving += 1
+        try:
+            yield
+        finally:
+            self._moving -= 1
+            self._moves += 1
+            moved, self._moved = self._moved, trio.Event()
+            moved.set()
+
+    # -- look-ups ------------------------------------------------------------------------------
+
+    def is_fresh(self, directory: Directory) -> bool:
+        """Whether the listing of a folder still counts."""
+        return (
+            time.monotonic() - directory.listing.listed_at < self._ttl_s and not directory.is_live
+        )
+
+    async def entry(self, directory: Directory, name: str) -> Entry:
+        """The entry of a name: from a fresh listing, else from the view. Raises `NotFound`."""
+        if self.is_fresh(directory):
+            entry = directory.listing.entries.get(name)
+            if entry is None:
+                raise NotFound(f"no {name} in {directory.folder.path or 'the root'}")
+            return entry
+        return await self.look(directory, name)
+
+    async def look(self, directory: Directory, name: str) -> Entry:
+        """Asked of the view; again, if the mount changed the name before that answered."""
+        while True:
+            node = directory.nodes.get(name)
+            try:
+                return directory.folder.lookup(name, wait=False)
+            except BlockingIOError:
+                pass
+            except NotFound:
+                if not self._moving:
+                    raise
+            entry = await self.ask(directory, lambda folder: folder.lookup(name))
+            if directory.nodes.get(name) is node:
+                return entry
+
+    # -- what the mount changes ----------------------------------------------------------------
+
+    def put(self, node: Node) -> None:
+        """A name was made, or what it stands for has changed."""
+        assert node.parent is not None
+        directory = self._nodes.directory_of(node.parent)
+        is_watched = directory.handles > 0
+        directory.listing.put(node.entry, time.monotonic(), is_watched=is_watched)
+
+    def drop(self, directory: Directory, name: str) -> None:
+        """A name is gone."""
+        is_watched = directory.handles > 0
+        directory.listing.drop(name, time.monotonic(), is_watched=is_watched)
+
+    def outdate(self, directory: Directory) -> None:
+        """Whatever is in a folder may be another by now."""
+        directory.listing.outdate(time.monotonic())
+
+    # -- listings ------------------------------------------------------------------------------
+
+    async def open(self, node: Node) -> OpenFolder:
+        """Open a folder. Whether it can be listed is known then."""
+        directory = self._nodes.directory_of(node)
+        directory.handles += 1
+        opened = OpenFolder(node)
+        try:
+            await self.begin(opened)
+        except BaseException:
+            self.close(opened)
+            raise
+        return opened
+
+    async def begin(self, opened: OpenFolder) -> None:
+        """Start over with what is there now."""
+        directory = self._nodes.directory_of(opened.node)
+        scan = directory.scan
+        if scan is None and self.is_fresh(directory):
+            opened.scan, opened.entries = None, list(directory.listing.entries.values())
+            return
+        if scan is None:
+            assert self._nursery is not None
+            scan = directory.scan = Scan(directory.folder, self._workers, self._nursery)
+            directory.listing.begin(time.monotonic())
+        opened.scan, opened.entries = scan, scan.shown
+        await self.reach(opened, 0)
+
+    async def reach(self, opened: OpenFolder, place: int) -> None:
+        """Wait until there is an entry at a place, or the listing has ended."""
+        scan = opened.scan
+        while scan is not None and len(scan.shown) <= place and not scan.is_complete:
+            await self._continue(opened.node, scan)
+
+    async def _continue(self, node: Node, scan: Scan) -> None:
+        directory = self._nodes.directory_of(node)
+        try:
+            found = await scan.more()
+            if node is self._nodes.root:
+                found = [entry for entry in found if entry.name != CONTROL_NAME]
+            scan.shown += directory.listing.extend(found)
+        finally:
+            if directory.scan is scan and scan.has_ended:
+                directory.scan = None
+                directory.listing.end(complete=scan.is_complete)
+                for name in directory.making - directory.listing.entries.keys():
+                    made = directory.nodes[name].entry
+                    directory.listing.entries[name] = made
+                    scan.shown.append(made)
+
+    def close(self, opened: OpenFolder) -> None:
+        """A handle is gone."""
+        directory = self._nodes.directory_of(opened.node)
+        directory.handles -= 1
+        if not directory.handles:
+            directory.listing.changed.clear()
+            if directory.scan is not None:
+                directory.scan.give_up()
+                directory.scan = None
+                directory.listing.end(complete=False)
+        self._nodes.let_go(opened.node)

@@ -1,0 +1,177 @@
+"""Changes of names: delete, rename, link, make and remove folders.
+
+Owns the order in which a view, the nodes and the listings learn of a change. Used by `operations`; knows
+nothing of pyfuse3 or Zarr.
+"""
+
+from contextlib import AsyncExitStack, ExitStack
+
+from msgspec.structs import replace
+
+from zarrfuse.errors import Exists, IsAFolder, NotEmpty, NotFound, NotSupported, TimedOut
+from zarrfuse.fuse.files import SLOWEST_STORE, Files
+from zarrfuse.fuse.folders import Folders
+from zarrfuse.fuse.listing import is_hidden
+from zarrfuse.fuse.nodes import Directory, Node, Nodes
+from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.views.base import Folder
+from zarrfuse.views.control import CONTROL_NAME, bare
+
+
+class Names:
+    """Changes the names in folders."""
+
+    def __init__(self, nodes: Nodes, folders: Folders, files: Files) -> None:
+        self._nodes = nodes
+        self._folders = folders
+        self._files = files
+
+    def check(self, parent: Node, name: str) -> Directory:
+        """The folder for a name that is to be changed. Raises `NotSupported` for one that a mount never has."""
+        directory = self._nodes.directory_of(parent)
+        is_control = name == CONTROL_NAME and parent is self._nodes.root
+        if is_hidden(name) or directory.is_live or is_control:
+            raise NotSupported(f"nothing can be stored under the name {name} here")
+        return directory
+
+    async def unlink(self, parent: Node, name: str) -> None:
+        """Delete a file. Who has it open goes on with it."""
+        directory = self.check(parent, name)
+        node = directory.nodes.get(name)
+        with ExitStack() as stores:
+            stores.callback(self._files.go_on, await self._files.wait_for_stores(node))
+            is_made = node is not None and node.file is not None and node.file.is_made
+            try:
+                await self._folders.ask(directory, lambda folder: folder.remove(name))
+            except NotFound:
+                if not is_made:
+                    self._is_gone(parent, name)
+                    raise
+            except BaseException:
+                self._folders.outdate(directory)
+                raise
+            self._is_gone(parent, name)
+            self._folders.outdate(directory)
+
+    async def rmdir(self, parent: Node, name: str) -> None:
+        """Delete an empty folder."""
+        directory = self.check(parent, name)
+        node = directory.nodes.get(name)
+        if node is not None and node.directory is not None and node.directory.making:
+            raise NotEmpty(f"a file is being written in the folder {name}")
+        await self._folders.ask(directory, lambda folder: folder.remove_folder(name))
+        self._is_gone(parent, name)
+        self._folders.outdate(directory)
+
+    def _is_gone(self, parent: Node, name: str) -> None:
+        directory = self._nodes.directory_of(parent)
+        directory.making.discard(name)
+        self._folders.drop(directory, name)
+        self._nodes.unname(parent, name)
+
+    async def mkdir(self, parent: Node, name: str) -> Node:
+        """Make an empty folder."""
+        directory = self.check(parent, name)
+
+        def made(folder: Folder) -> Entry:
+            folder.make_folder(name)
+            return folder.lookup(name)
+
+        entry = await self._folders.ask(directory, made)
+        self._nodes.unname(parent, name)
+        node = self._nodes.new(parent, entry)
+        self._folders.put(node)
+        return node
+
+    async def rename(
+        self, parent: Node, name: str, to: Node, new_name: str, *, may_replace: bool
+    ) -> None:
+        """Give a file or folder another name; what was there is replaced at once."""
+        source, target = self.check(parent, name), self.check(to, new_name)
+        node = source.nodes.get(name)
+        if node is None:
+            node = self._nodes.found(parent, await self._folders.entry(source, name))
+        replaced = target.nodes.get(new_name)
+        if node is replaced:
+            return
+        if replaced is not None and replaced.directory is not None and replaced.directory.making:
+            raise NotEmpty(f"a file is being written in the folder {new_name}")
+        async with AsyncExitStack() as until_done:
+            held = await self._files.wait_for_stores(node, replaced)
+            until_done.callback(self._files.go_on, held)
+            if node.entry.kind is Kind.FOLDER:
+                await until_done.enter_async_context(self._folders.moving())
+            await self._rename(node, source, to, new_name, may_replace=may_replace)
+
+    async def _rename(
+        self, node: Node, source: Directory, to: Node, new_name: str, *, may_replace: bool
+    ) -> None:
+        target, name = self._nodes.directory_of(to), node.name
+        there = bare(target.folder)
+        if node.file is not None and node.file.is_made:
+            entry, is_same = await self._rename_made(node, target, new_name, may_replace), True
+        else:
+
+            def renamed(folder: Folder) -> tuple[Entry, bool]:
+                is_same = folder.rename(name, there, new_name, replace=may_replace)
+                return there.lookup(new_name), is_same
+
+            longer_s = node.now.size / SLOWEST_STORE  # its bytes may have to be copied
+            try:
+                entry, is_same = await self._folders.ask(
+                    source, renamed, longer_s=longer_s, once=True
+                )
+            except TimedOut:  # it may yet come to be, or not
+                self._folders.outdate(source)
+                self._folders.outdate(target)
+                raise
+        self._folders.drop(source, name)
+        source.making.discard(name)
+        self._nodes.move(node, to, new_name)
+        node.entry = replace(entry, name=new_name)
+        self._folders.put(node)
+        for directory in (source, target):
+            self._folders.outdate(directory)
+        if node.file is not None and node.file.is_made:
+            target.making.add(new_name)
+        else:
+            target.making.discard(new_name)
+        if not is_same:
+            await self._files.reopen(node)
+
+    async def _rename_made(
+        self, node: Node, target: Directory, new_name: str, may_replace: bool
+    ) -> Entry:
+        """Of a file of which nothing is stored yet, only the mount knows the name."""
+        try:
+            entry = await self._folders.entry(target, new_name)
+        except NotFound:
+            return node.now
+        if not may_replace:
+            raise Exists(f"{new_name} is there")
+        if entry.kind is Kind.FOLDER:
+            raise IsAFolder(f"{new_name} is a folder")
+        return node.now
+
+    async def link(self, node: Node, to: Node, new_name: str) -> Node:
+        """A second name for a file: how writers make sure that they are the first."""
+        target = self.check(to, new_name)
+        if node.parent is None or not node.is_named:
+            raise NotFound(f"{node.name} is deleted")
+        await self._files.store_node(node)
+        source, name, there = self._nodes.directory_of(node.parent), node.name, bare(target.folder)
+
+        def linked(folder: Folder) -> Entry:
+            folder.link(name, there, new_name)
+            return there.lookup(new_name)
+
+        longer_s = node.now.size / SLOWEST_STORE
+        entry = await self._folders.ask(source, linked, longer_s=longer_s)
+        self._nodes.unname(to, new_name)
+        if entry.identity and entry.identity == node.entry.identity:
+            self._nodes.link(node, to, entry)
+        else:
+            node = self._nodes.new(to, entry)
+        self._folders.put(node)
+        self._folders.outdate(target)
+        return node

@@ -1,0 +1,257 @@
+"""Inodes: numbers for files and folders, which the kernel speaks of, where views speak of names.
+
+Owns the numbers, which name each has, and the look-ups that the kernel has not given back. Used by the
+rest of `fuse`; knows nothing of pyfuse3, and is touched from the event loop only.
+
+A node is kept as long as the kernel may ask for its number, somebody has it open, or a node in it is
+kept. One whose name stands for another file by now, or for none, has no name any more (`is_named`).
+"""
+
+from collections.abc import Iterable, Iterator
+from math import inf
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from zarrfuse.errors import Stale
+from zarrfuse.fuse.file import File
+from zarrfuse.fuse.listing import Listing
+from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.views.base import Folder
+from zarrfuse.views.control import is_live
+
+ROOT_NUMBER = 1
+
+
+class Directory:
+    """What a folder's node has besides: the folder of the view, and what is known of its names."""
+
+    __slots__ = ("folder", "handles", "is_live", "listing", "making", "nodes", "scan")
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.is_live = is_live(folder)
+        """Whether nothing of it may be kept: control files are rendered when asked for."""
+        self.nodes: dict[str, Node] = {}
+        self.listing = Listing()
+        self.making: set[str] = set()
+        """Names of which nothing is stored yet."""
+        self.handles = 0
+        self.scan: Any = None
+        """The listing under way; `folders` owns it."""
+
+
+class Node(msgspec.Struct, eq=False, gc=False):
+    """A file or folder with a number. `entry` is the last that is known of it, with its name.
+
+    A struct in C: of a folder of 100,000 as many are made. `links`: other names of the same file.
+    """
+
+    number: int
+    parent: "Node | None"
+    entry: Entry
+    lookups: int = 0
+    is_looked_up: bool = False
+    """Whether it was looked up since it was opened last."""
+    seen: tuple[int, int] | None = None
+    """Size and time of the bytes that the kernel may have in its cache."""
+    file: File | None = None
+    directory: Directory | None = None
+    links: set[tuple["Node", str]] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in `parent`."""
+        return self.entry.name
+
+    @property
+    def is_named(self) -> bool:
+        """Whether its name still stands for it."""
+        parent = self.parent
+        if parent is None:
+            return self.number == ROOT_NUMBER
+        assert parent.directory is not None
+        return parent.directory.nodes.get(self.entry.name) is self
+
+    @property
+    def folder(self) -> Folder:
+        """The folder of the view that it lies in."""
+        assert self.parent is not None
+        assert self.parent.directory is not None
+        return self.parent.directory.folder
+
+    @property
+    def now(self) -> Entry:
+        """Its entry, which of an open file is that of its content."""
+        return self.entry if self.file is None else self.file.entry(self.entry)
+
+
+def is_same(known: Entry, entry: Entry) -> bool:
+    """Whether two entries of a name are of one file.
+
+    Where stores do not tell the identity, another size or time makes another file.
+    """
+    if known.kind is not entry.kind:
+        return False
+    if known.identity and entry.identity:
+        return known.identity == entry.identity
+    return known.kind is not Kind.FILE or is_unchanged(known, entry)
+
+
+def is_unchanged(known: Entry, entry: Entry) -> bool:
+    """Whether a file has the size and time of before."""
+    return known.size == entry.size and known.mtime_ns == entry.mtime_ns
+
+
+class Nodes:
+    """Every node that is kept, by number."""
+
+    def __init__(self, root: Folder, entry: Entry) -> None:
+        self.root = Node(ROOT_NUMBER, None, entry, directory=Directory(root))
+        self._nodes = {ROOT_NUMBER: self.root}
+        self._linked: dict[int, Node] = {}
+        """By identity: files that have several names."""
+        self.last_number = ROOT_NUMBER
+        self.lookups = 0
+        """Those that the kernel has not given back."""
+
+    def __getitem__(self, number: int) -> Node:
+        """Raises `Stale` for a number that is not known."""
+        try:
+            return self._nodes[number]
+        except KeyError:
+            raise Stale(f"the inode {number} is forgotten") from None
+
+    def directory(self, number: int) -> Directory:
+        """That of a folder. Raises `Stale`."""
+        return self.directory_of(self[number])
+
+    def directory_of(self, node: Node) -> Directory:
+        """That of a folder's node."""
+        directory = node.directory
+        if directory is None:
+            directory = node.directory = Directory(node.folder.child(node.name))
+        return directory
+
+    # -- look-ups ------------------------------------------------------------------------------
+
+    def found(self, parent: Node, entry: Entry) -> Node:
+        """The node of what was found under a name; a new one if that is another file."""
+        directory = self.directory_of(parent)
+        node = directory.nodes.get(entry.name)
+        if node is not None and (directory.is_live or is_same(node.entry, entry)):
+            node.entry = entry
+            return node
+        if entry.links > 1 and entry.identity in self._linked:
+            node = self._linked[entry.identity]
+            self.link(node, parent, entry)
+            return node
+        return self.new(parent, entry)
+
+    def new(self, parent: Node, entry: Entry) -> Node:
+        """A new node, of whatever is now under a name."""
+        self.last_number += 1
+        node = Node(self.last_number, parent, entry)
+        self._nodes[node.number] = node
+        self.directory_of(parent).nodes[entry.name] = node
+        if entry.links > 1 and entry.identity:
+            self._linked[entry.identity] = node
+        return node
+
+    def told(self, node: Node) -> None:
+        """The kernel was told of a node."""
+        node.lookups += 1
+        self.lookups += 1
+
+    def forget(self, given_back: Iterable[tuple[int, int]]) -> None:
+        """The kernel gives look-ups back: pairs of number and count."""
+        for number, count in given_back:
+            node = self._nodes.get(number)
+            if node is not None:
+                node.lookups -= count
+                self.lookups -= count
+                self.let_go(node)
+
+    def let_go(self, node: Node) -> None:
+        """Drop a node that nobody needs, and those above it that were kept for it."""
+        while node.lookups <= 0 and node.file is None and node.number != ROOT_NUMBER:
+            directory, parent = node.directory, node.parent
+            if directory is not None and (directory.nodes or directory.handles):
+                return
+            self._nodes.pop(node.number, None)
+            for above, name in self._names(node):
+                names = self.directory_of(above).nodes
+                if names.get(name) is node:
+                    del names[name]
+            if node.entry.links > 1 and self._linked.get(node.entry.identity) is node:
+                del self._linked[node.entry.identity]
+            if parent is None:
+                return
+            node = parent
+        if node.directory is not None and not (node.directory.nodes or node.directory.handles):
+            node.directory.listing.clear()
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def unname(self, parent: Node, name: str) -> Node | None:
+        """A name is gone; the node that it stood for. Who has that open goes on with it."""
+        directory = self.directory_of(parent)
+        node = directory.nodes.pop(name, None)
+        if node is None:
+            return None
+        if node.entry.links > 1:
+            node.entry = replace(node.entry, links=node.entry.links - 1)
+        if node.links:
+            node.links.discard((parent, name))
+            if (node.parent, node.name) == (parent, name) and node.links:
+                node.parent, other = node.links.pop()
+                node.entry = replace(node.entry, name=other)
+        self.let_go(parent)
+        return node
+
+    def move(self, node: Node, parent: Node, name: str) -> None:
+        """A node gets another name, in place of what has it."""
+        self.unname(parent, name)
+        old = node.parent
+        assert old is not None
+        names = self.directory_of(old).nodes
+        if names.get(node.name) is node:
+            del names[node.name]
+        node.parent = parent
+        node.entry = replace(node.entry, name=name)
+        self.directory_of(parent).nodes[name] = node
+        self._rebase(node)
+        self.let_go(old)
+
+    def _rebase(self, node: Node) -> None:
+        """A folder, with all that is in it, is another one of the view."""
+        if node.directory is None:
+            return
+        node.directory.folder = node.folder.child(node.name)
+        node.directory.listing.listed_at = -inf
+        for child in node.directory.nodes.values():
+            self._rebase(child)
+
+    def link(self, node: Node, parent: Node, entry: Entry) -> None:
+        """A file has another name as well."""
+        if entry.identity:
+            self._linked[entry.identity] = node
+        if node.parent is not None and (node.parent, node.name) != (parent, entry.name):
+            if node.links is None:
+                node.links = set()
+            node.links.add((node.parent, node.name))
+        node.parent, node.entry = parent, entry
+        self.directory_of(parent).nodes[entry.name] = node
+
+    def _names(self, node: Node) -> Iterator[tuple[Node, str]]:
+        if node.parent is not None:
+            yield node.parent, node.name
+        yield from node.links or ()
+
+    def below(self, node: Node) -> Iterator[Node]:
+        """A node, and all known ones below it."""
+        yield node
+        if node.directory is not None:
+            for child in list(node.directory.nodes.values()):
+                yield from self.below(child)

@@ -1,0 +1,464 @@
+"""What the kernel asks, who answers, and the reply: the one class that pyfuse3 sees.
+
+Owns what becomes of errors, and the counters of `status.json`. Used by `daemon`. Replies are copied out by
+pyfuse3 before anything else runs, so one buffer and one pair of attribute objects serve all of them.
+"""
+
+import errno
+import functools
+import os
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+
+import pyfuse3
+import trio
+from pyfuse3 import FUSEError
+
+from zarrfuse.config import Tuning
+from zarrfuse.errors import Denied, NotFound, NotSupported, ReadOnly, ZarrfuseError
+from zarrfuse.fuse.failures import Failures
+from zarrfuse.fuse.files import WRITING, Files
+from zarrfuse.fuse.folders import Folders, OpenFolder
+from zarrfuse.fuse.listing import is_hidden
+from zarrfuse.fuse.names import Names
+from zarrfuse.fuse.nodes import Node, Nodes, is_same
+from zarrfuse.fuse.replies import OWN_OFFSETS, Replies
+from zarrfuse.fuse.workers import Workers
+from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.views.attributes import attributes
+from zarrfuse.views.base import Folder
+from zarrfuse.views.control import CONTROL_NAME, ControlFolder, RootWithControl
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def answered(
+    handler: "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]",
+) -> "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]":
+    """Turn whatever leaves a handler into an errno: anything else would kill the mount."""
+    request = handler.__name__.strip("_").partition("_")[0]
+
+    @functools.wraps(handler)
+    async def wrapper(self: "Operations", *args: P.args, **kwargs: P.kwargs) -> T:
+        self.requests += 1
+        try:
+            return await handler(self, *args, **kwargs)
+        except (FUSEError, trio.Cancelled):
+            raise
+        except BaseException as error:  # a store in Rust panics with one
+            raise FUSEError(self.failures.note(request, error)) from None
+
+    return wrapper
+
+
+def changing(
+    handler: "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]",
+) -> "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]":
+    """`answered`, by a mount that is written."""
+
+    @functools.wraps(handler)
+    async def wrapper(self: "Operations", *args: P.args, **kwargs: P.kwargs) -> T:
+        if not self.writable:
+            raise ReadOnly("the mount is read-only")
+        return await handler(self, *args, **kwargs)
+
+    return answered(wrapper)
+
+
+class Operations(pyfuse3.Operations):
+    """Serves the names of the tree below `root`; `writable`: also to be written.
+
+    `ttl_s`: how long the kernel may keep names and attributes, in seconds. `xattrs`: whether to
+    offer extended attributes; without, the kernel is told once that there are none. `about`: what
+    `.zarrfuse/status.json` says of the mount before its counters; `cache`: tells of decoded chunks.
+    """
+
+    supports_dot_lookup = False  # inode numbers mean nothing once they are forgotten
+    enable_writeback_cache = False
+
+    def __init__(
+        self,
+        root: Folder,
+        root_entry: Entry,
+        *,
+        ttl_s: float,
+        space: Callable[[], tuple[int, int]],
+        writable: bool = False,
+        xattrs: bool = False,
+        tuning: Tuning | None = None,
+        about: Mapping[str, Any] | None = None,
+        cache: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> None:
+        super().__init__()
+        tuning = tuning or Tuning()
+        self.writable = writable
+        self.failures = Failures(writable=writable)
+        self.requests = 0
+        self._workers = Workers(tuning.threads, tuning.store_timeout_s)
+        self._nodes = Nodes(RootWithControl(root, ControlFolder(self.status, root)), root_entry)
+        self._folders = Folders(self._nodes, self._workers, ttl_s)
+        self._files = Files(
+            self._nodes, self._folders, self._workers, pushed_bytes=tuning.pushed_bytes
+        )
+        self._names = Names(self._nodes, self._folders, self._files)
+        self._replies = Replies(ttl_s, self.failures.note, writable=writable)
+        self._listed: dict[int, OpenFolder] = {}
+        self._last_listed = 0
+        self._space = space
+        self._xattrs = xattrs
+        self._about = about or {}
+        self._cache = cache
+        self._started = time.monotonic()
+
+    async def serve(self, most_requests: int) -> None:
+        """Answer requests until the file system is unmounted."""
+        async with trio.open_nursery() as nursery:
+            self._folders.start(nursery)
+            await pyfuse3.main(min_tasks=1, max_tasks=most_requests)
+            nursery.cancel_scope.cancel()
+
+    @property
+    def busy(self) -> bool:
+        """Whether store calls are out in threads."""
+        return self._workers.busy > 0
+
+    def status(self) -> dict[str, Any]:
+        """What `.zarrfuse/status.json` says; sizes in bytes, times in seconds."""
+        written = {"read_write": True, "bytes_written": self._files.bytes_written}
+        return {
+            **self._about,
+            "uptime_s": round(time.monotonic() - self._started, 3),
+            "requests": self.requests,
+            "bytes_read": self._files.bytes_read,
+            "kernel_lookups": self._nodes.lookups,
+            "open_files": len(self._files),
+            "open_folders": len(self._listed),
+            **({} if self._cache is None else {"cache": dict(self._cache())}),
+            **self.failures.status(),
+            **(written if self.writable else {}),
+        }
+
+    # -- names and attributes ------------------------------------------------------------------
+
+    @answered
+    async def lookup(
+        self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        """A name in a folder. A name that is not there is an answer to keep as well."""
+        parent, text = self._nodes[parent_inode], os.fsdecode(name)
+        if is_hidden(text):
+            return self._replies.nothing
+        try:
+            node = await self._found(parent, text)
+        except NotFound:
+            return self._replies.nothing
+        node.is_looked_up = True
+        return self._told(node)
+
+    async def _found(self, parent: Node, name: str) -> Node:
+        directory = self._nodes.directory_of(parent)
+        node = directory.nodes.get(name)
+        if (
+            node is not None
+            and node.file is not None
+            and (node.file.is_changed or node.file.is_made)
+        ):
+            return node  # what is stored is not it
+        if name == CONTROL_NAME and parent is self._nodes.root:
+            return self._nodes.found(parent, Entry(name, Kind.FOLDER, 0, parent.entry.mtime_ns))
+        try:
+            entry = await self._folders.entry(directory, name)
+        except NotFound:
+            self._nodes.unname(parent, name)
+            directory.listing.entries.pop(name, None)
+            raise
+        return self._nodes.found(parent, entry)
+
+    def _told(self, node: Node) -> pyfuse3.EntryAttributes:
+        filled = self._replies.attributes(node)
+        self._nodes.told(node)  # only now: what cannot be told of is not looked up
+        return filled
+
+    async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
+        """The kernel gives look-ups back. Nothing may leave this handler."""
+        try:
+            self._nodes.forget(inode_list)
+        except Exception as error:
+            self.failures.note("forget", error)
+
+    @answered
+    async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
+        """Attributes; asked again of the view when they are older than the kernel may keep them."""
+        node = self._nodes[inode]
+        await self._refresh(node)
+        return self._replies.attributes(node)
+
+    async def _refresh(self, node: Node) -> None:
+        """Of a file that is open, and is gone or another one now, what is known stays."""
+        file = node.file
+        if not node.is_named or (
+            file is not None and (file.is_changed or file.is_made or file.is_live)
+        ):
+            return
+        if node.parent is None:
+            entry = await self._folders.look(self._nodes.directory_of(node), "")
+        elif node.name == CONTROL_NAME and node.parent is self._nodes.root:
+            return
+        else:
+            directory = self._nodes.directory_of(node.parent)
+            try:
+                entry = await self._folders.entry(directory, node.name)
+            except (ZarrfuseError, OSError):
+                if file is None:
+                    raise
+                return
+        if file is None or is_same(node.entry, entry):
+            if node.entry.kind is entry.kind:
+                node.entry = entry
+
+    @answered
+    async def setattr(
+        self,
+        inode: int,
+        attr: pyfuse3.EntryAttributes,
+        fields: pyfuse3.SetattrFields,
+        fh: int | None,
+        ctx: pyfuse3.RequestContext,
+    ) -> pyfuse3.EntryAttributes:
+        """Size and time are set; modes are accepted and have no effect, owners must be as they are."""
+        if not self.writable:
+            raise ReadOnly("the mount is read-only")
+        node = self._nodes[inode]
+        if fields.update_uid or fields.update_gid:
+            own = self._replies.attributes(node)
+            if (fields.update_uid and attr.st_uid != own.st_uid) or (
+                fields.update_gid and attr.st_gid != own.st_gid
+            ):
+                raise NotSupported("owners cannot be changed through a mount")
+        if fields.update_size and fh is not None:
+            await self._files.truncate(self._files[fh], attr.st_size)
+        elif fields.update_size:
+            await self._files.set_size(node, attr.st_size)
+        if fields.update_mtime:
+            await self._files.set_mtime(node, attr.st_mtime_ns)
+        await self._refresh(node)
+        return self._replies.attributes(node)
+
+    @answered
+    async def access(self, inode: int, mode: int, ctx: pyfuse3.RequestContext) -> bool:
+        """What access(2) says where the kernel does not check: whether it may be read, opening tells."""
+        if mode & os.W_OK:
+            raise ReadOnly("the mount is read-only")
+        entry = self._nodes[inode].entry
+        bits = 0 if entry.access is None else entry.access.mode
+        if mode & os.X_OK and entry.kind is Kind.FILE and not bits & 0o111:
+            raise Denied(f"{entry.name} is no program")
+        return True
+
+    @answered
+    async def readlink(self, inode: int, ctx: pyfuse3.RequestContext) -> bytes:
+        """Where a link leads."""
+        node = self._nodes[inode]
+        assert node.parent is not None
+        directory, name = self._nodes.directory_of(node.parent), node.name
+        return os.fsencode(await self._folders.ask(directory, lambda at: at.readlink(name)))
+
+    # -- folders -------------------------------------------------------------------------------
+
+    @answered
+    async def opendir(self, inode: int, ctx: pyfuse3.RequestContext) -> int:
+        """Open a folder. Whether it can be listed is known when this is answered."""
+        node = self._nodes[inode]
+        if node.entry.denied:
+            raise Denied("this folder lies outside the store")
+        opened = await self._folders.open(node)
+        self._last_listed += 1
+        self._listed[self._last_listed] = opened
+        return self._last_listed
+
+    @answered
+    async def readdir(self, fh: int, start_id: int, token: pyfuse3.ReaddirToken) -> None:
+        """Entries with their attributes, from an offset on."""
+        opened = self._listed[fh]
+        if start_id == 0 and opened.is_read:  # the program starts over
+            await self._folders.begin(opened)
+        opened.is_read = True
+        first = max(start_id - OWN_OFFSETS, 0)
+        await self._folders.reach(opened, first)
+        if self._replies.own_names(token, opened.node, start_id):
+            self._replies.names(token, self._nodes, opened, first)
+
+    @answered
+    async def fsyncdir(self, fh: int, datasync: bool) -> None:
+        """The names in a folder outlive the machine."""
+        directory = self._nodes.directory_of(self._listed[fh].node)
+        await self._folders.ask(directory, lambda folder: folder.sync())
+
+    @answered
+    async def releasedir(self, fh: int) -> None:
+        """A folder is closed."""
+        self._folders.close(self._listed.pop(fh))
+
+    # -- files ---------------------------------------------------------------------------------
+
+    @answered
+    async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
+        """Open a file. What the kernel has cached of it stays, unless size or time changed."""
+        if flags & WRITING and not self.writable:
+            raise ReadOnly("the mount is read-only")
+        return await self._files.open(self._nodes[inode], flags)
+
+    @changing
+    async def create(
+        self, parent_inode: int, name: bytes, mode: int, flags: int, ctx: pyfuse3.RequestContext
+    ) -> tuple[pyfuse3.FileInfo, pyfuse3.EntryAttributes]:
+        """Make a file and open it; one that has come to be there meanwhile is opened."""
+        parent, text = self._nodes[parent_inode], os.fsdecode(name)
+        self._names.check(parent, text)
+        info, node = await self._files.create(parent, text, flags)
+        return info, self._told(node)
+
+    async def read(  # type: ignore[override]  # any buffer will do
+        self, fh: int, off: int, size: int
+    ) -> bytes | memoryview | bytearray:
+        """Bytes of an open file; fewer than asked only at its end.
+
+        Not `answered` itself, which would cost a tenth of a small read: whatever goes wrong here
+        goes wrong again, and is told, where the store is waited for.
+        """
+        try:
+            data = self._files.read_at_hand(fh, off, size)
+        except BaseException:  # awaited below: what is raised in here carries this one along
+            pass
+        else:
+            self.requests += 1
+            return data
+        return await self._read_waiting(fh, off, size)
+
+    @answered
+    async def _read_waiting(self, fh: int, off: int, size: int) -> bytearray:
+        return await self._files.read(fh, off, size)
+
+    @answered
+    async def write(self, fh: int, off: int, buf: bytes) -> int:
+        """Write to an open file: all of it, or an error."""
+        await self._files.write(fh, off, buf)
+        return len(buf)
+
+    @answered
+    async def flush(self, fh: int) -> None:
+        """A program closes a file: what it wrote is stored. Of a mount that is only read the kernel
+        need not tell."""
+        if not self.writable:
+            raise FUSEError(errno.ENOSYS)
+        await self._files.flush(fh)
+
+    @answered
+    async def fsync(self, fh: int, datasync: bool) -> None:
+        """What was written is stored, and outlives the machine."""
+        await self._files.fsync(fh)
+
+    @answered
+    async def release(self, fh: int) -> None:
+        """The last user of a handle is gone."""
+        await self._files.release(fh)
+
+    # -- changes of names ----------------------------------------------------------------------
+
+    @changing
+    async def unlink(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> None:
+        """Delete a file."""
+        await self._names.unlink(self._nodes[parent_inode], os.fsdecode(name))
+
+    @changing
+    async def rmdir(self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> None:
+        """Delete an empty folder."""
+        await self._names.rmdir(self._nodes[parent_inode], os.fsdecode(name))
+
+    @changing
+    async def mkdir(
+        self, parent_inode: int, name: bytes, mode: int, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        """Make an empty folder."""
+        return self._told(await self._names.mkdir(self._nodes[parent_inode], os.fsdecode(name)))
+
+    @changing
+    async def rename(
+        self,
+        parent_inode_old: int,
+        name_old: bytes,
+        parent_inode_new: int,
+        name_new: bytes,
+        flags: int,
+        ctx: pyfuse3.RequestContext,
+    ) -> None:
+        """Give a file or folder another name; what was there is replaced at once."""
+        if flags & ~pyfuse3.RENAME_NOREPLACE:
+            raise NotSupported("names cannot be exchanged")
+        source, name = self._nodes[parent_inode_old], os.fsdecode(name_old)
+        target, new_name = self._nodes[parent_inode_new], os.fsdecode(name_new)
+        await self._names.rename(source, name, target, new_name, may_replace=not flags)
+
+    @changing
+    async def link(
+        self, inode: int, new_parent_inode: int, new_name: bytes, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        """A second name for a file."""
+        node, parent = self._nodes[inode], self._nodes[new_parent_inode]
+        return self._told(await self._names.link(node, parent, os.fsdecode(new_name)))
+
+    # -- the whole -----------------------------------------------------------------------------
+
+    @answered
+    async def statfs(self, ctx: pyfuse3.RequestContext) -> pyfuse3.StatvfsData:
+        """What the store lies on."""
+        total, free = await self._workers.run(self._space, "")
+        reply = pyfuse3.StatvfsData()
+        reply.f_bsize = reply.f_frsize = block = 4096
+        reply.f_blocks = total // block
+        reply.f_bfree = reply.f_bavail = free // block
+        reply.f_namemax = 255
+        return reply
+
+    @answered
+    async def getxattr(self, inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> bytes:
+        """One attribute of `listxattr`."""
+        if not self._xattrs:
+            raise FUSEError(errno.ENOSYS)  # the kernel asks once, and never again
+        if not name.startswith(b"user.zarr"):
+            raise FUSEError(pyfuse3.ENOATTR)
+        try:
+            return (await self._attributes(inode))[name]
+        except KeyError:
+            raise FUSEError(pyfuse3.ENOATTR) from None
+
+    @answered
+    async def listxattr(self, inode: int, ctx: pyfuse3.RequestContext) -> list[bytes]:
+        """What the control files say, as attributes."""
+        if not self._xattrs:
+            raise FUSEError(errno.ENOSYS)
+        return list(await self._attributes(inode))
+
+    async def _attributes(self, inode: int) -> dict[bytes, bytes]:
+        node = self._nodes[inode]
+        name = node.name if node.entry.kind is not Kind.FOLDER else None
+        of = node.parent if name is not None and node.parent is not None else node
+        directory = self._nodes.directory_of(of)
+        if node.entry.denied or directory.is_live:
+            return {}
+        return attributes(await self._folders.ask(directory, lambda at: at.facts(name)))
+
+    @changing
+    async def _not_offered(self, *_: Any) -> NoReturn:
+        raise NotSupported("not offered: see docs/semantics.md")
+
+    @changing
+    async def _never_offered(self, *_: Any) -> NoReturn:
+        raise FUSEError(errno.ENOSYS)  # ENOTSUP to the program, and the kernel asks no more
+
+    mknod: Any = _not_offered
+    symlink: Any = _not_offered
+    setxattr: Any = _never_offered
+    removexattr: Any = _never_offered

@@ -1,0 +1,109 @@
+"""A folder that is being listed in a thread; what it has found so far can be taken.
+
+So the kernel and the program that lists work on the first names while the last are still being looked at:
+a folder of 100,000 takes a third less time. Used by `folders`.
+"""
+
+from collections import deque
+from itertools import islice
+
+import trio
+
+from zarrfuse.errors import TimedOut, guarded
+from zarrfuse.fuse.workers import Workers
+from zarrfuse.stores.base import Entry
+from zarrfuse.views.base import Folder
+
+_BATCH = 2000  # names: a reply of 1 MiB holds 6,000 to 7,000
+
+
+class Scan:
+    """One listing of a folder, for all who list it at the time."""
+
+    def __init__(self, folder: Folder, workers: Workers, nursery: trio.Nursery) -> None:
+        self._folder = folder
+        self._workers = workers
+        self._token = trio.lowlevel.current_trio_token()
+        self._event = trio.Event()
+        self._batches: deque[list[Entry]] = deque()
+        self._error: Exception | None = None
+        self._has_ended = False
+        self._is_wanted = True
+        self._scope = trio.CancelScope()
+        self.shown: list[Entry] = []
+        """The names that were found, in order; `folders` adds to it."""
+        self.is_complete = False
+        """Whether everything was found, and taken."""
+        self.failure: Exception | None = None
+        """Why it ended before, once that was told."""
+        nursery.start_soon(self._run)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self.is_complete or self.failure is not None
+
+    async def more(self) -> list[Entry]:
+        """What was found since the last time; waits until there is something, or the end.
+
+        Raises what listing the folder raised, or `TimedOut`, then and from then on.
+        """
+        if self.failure is None:
+            with trio.move_on_after(self._workers.timeout_s) as scope:
+                if not self._batches and not self._has_ended:
+                    await self._event.wait()
+            if scope.cancelled_caught and self.failure is None:
+                self.failure = self._workers.timed_out()
+                self.give_up()
+        if self.failure is not None:
+            raise self.failure
+        return self._taken()
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more."""
+        self._is_wanted = False
+        self._scope.cancel()
+
+    def _taken(self) -> list[Entry]:
+        has_ended = (
+            self._has_ended
+        )  # looked at before the batches: the last one comes before the end
+        taken: list[Entry] = []
+        while self._batches:
+            taken += self._batches.popleft()
+        if has_ended and self._error is None:
+            self.is_complete = True
+        elif has_ended and not taken:
+            self.failure = self._error
+            raise self._error or TimedOut("the listing was given up")
+        return taken
+
+    async def _run(self) -> None:
+        try:
+            with self._scope:
+                await self._workers.in_thread(self._list, self._folder.path)
+        except (TimedOut, OSError) as error:  # it got no thread
+            self._error, self._has_ended = error, True
+            self._announce()
+
+    def _list(self) -> None:
+        try:
+            names = guarded(lambda: iter(self._folder.scan() if self._is_wanted else ()))
+            while self._is_wanted and (batch := guarded(lambda: list(islice(names, _BATCH)))):
+                self._batches.append(batch)
+                self._wake()
+        except Exception as error:
+            self._error = error
+        finally:
+            self._has_ended = True
+            self._wake()
+
+    def _wake(self) -> None:
+        try:
+            self._token.run_sync_soon(self._announce)
+        except trio.RunFinishedError:
+            self._is_wanted = False
+
+    def _announce(self) -> None:
+        event, self._event = self._event, trio.Event()
+        event.set()
