@@ -264,7 +264,7 @@ def test_what_becomes_private_while_it_is_known_is_not_opened(writable: Path) ->
 
 AS_NOBODY = """
 import encodings.ascii, os, pkgutil, sys
-import zarrfuse.cli, zarrfuse.daemon, zarrfuse.fuse_names
+import zarrfuse.cli, zarrfuse.daemon, zarrfuse.fuse.operations
 import zarrfuse.stores, zarrfuse.views, zarrfuse.writing
 for package in (zarrfuse.stores, zarrfuse.views, zarrfuse.writing):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):

@@ -60,10 +60,6 @@ class Handle:
         self.has_written = False
 
 
-class _IsAnother(Stale):
-    """The name that an inode is opened by stands for another file, and somebody has the inode open."""
-
-
 class Files:
     """All open files. Small ones, of up to `pushed_bytes`, are given to the kernel before it asks."""
 
@@ -93,12 +89,15 @@ class Files:
         """Open an inode. Raises `Stale` if the kernel has to look its name up again."""
         was_looked_up, node.is_looked_up = node.is_looked_up, False
         write = bool(flags & WRITING)
-        try:
+        current = self._in_place_of(node)
+        if current is None:
             file = await self._opened(node, write=write)
-        except _IsAnother:
-            if not was_looked_up:
-                raise
-            file = await self._apart(node, write=write)
+        elif was_looked_up:
+            file = await self._opened(current, write=write)
+            node.became = current
+            self.void(node)
+        else:
+            raise Stale(f"{node.name} is another file now; the kernel looks it up again")
         handle = self._handle_on(node, file)
         if flags & os.O_TRUNC and file.content.size:
             try:
@@ -118,43 +117,57 @@ class Files:
                 if write and file.writer is None:
                     raise Stale(f"{node.name} is deleted")
                 return file
-            if not node.is_named:
-                self._name_again(node)
+            if not node.is_named and node.parent is not None:  # it is that of whatever is there now
+                self._nodes.move(node, node.parent, node.name)
             parent, name = node.parent, node.name
             try:
                 content = await self._content(node, write=write)
             except NotFound:
-                if node.file is not None or not node.is_named:
-                    continue
-                assert parent is not None
-                self._folders.drop(self._nodes.directory_of(parent), name)
-                self._nodes.unname(parent, name)
-                raise Stale(f"{name} is gone; the kernel looks it up again") from None
-            if node.is_named and (node.parent, node.name) == (parent, name):
+                if await self._is_there(node, parent, name):
+                    raise
+                continue
+            if _has_name(node, parent, name):
                 return self._shared(node, content, content if write else None)
             await self._close(content)  # it was renamed or deleted meanwhile
 
-    def _name_again(self, node: Node) -> None:
-        """A name that an inode has lost is opened by it: it gets the name back, and what has it now."""
-        parent = node.parent
+    async def _is_there(self, node: Node, parent: Node | None, name: str) -> bool:
+        """Whether a name that could not be opened is there all the same, as that of a refused node.
+
+        False if it was renamed meanwhile. Raises `Stale` if it is gone: who makes a file (O_CREAT) makes it.
+        """
+        if await self._folders.has_moved(node) or not _has_name(node, parent, name):
+            return False
         assert parent is not None
-        current = self._nodes.directory_of(parent).nodes.get(node.name)
-        if current is not None and current.file is not None:
-            raise _IsAnother(f"{node.name} is another file now")
-        self._nodes.move(node, parent, node.name)
+        directory = self._nodes.directory_of(parent)
+        try:
+            await self._folders.look(parent, name)
+        except NotFound:
+            if directory.nodes.get(name) is node:
+                self._folders.drop(directory, name)
+                self._nodes.unname(parent, name)
+            raise Stale(f"{name} is gone; the kernel looks it up again") from None
+        return True
+
+    def _in_place_of(self, node: Node) -> Node | None:
+        """The node that has the name of one that has lost it, if somebody has that open."""
+        if node.parent is None or node.file is not None:
+            return None
+        current = self._nodes.directory_of(node.parent).nodes.get(node.name)
+        is_other = current is not None and current is not node and current.file is not None
+        return current if is_other else None
 
     async def _content(self, node: Node, *, write: bool) -> Any:
         """What is stored under the name of an inode, opened: a `Reader`, or a `Writer`."""
         assert node.parent is not None
-        directory, name = self._nodes.directory_of(node.parent), node.name
+        parent, name = node.parent, node.name
         content: Reader
         if write:
-            content = await self._folders.ask(directory, lambda at: at.write(name), late=_close)
+            content = await self._folders.ask(parent, lambda at: at.write(name), late=_close)
         else:
             try:
-                content = directory.folder.open(name, wait=False)
+                content = node.folder.open(name, wait=False)
             except BlockingIOError:
-                content = await self._folders.ask(directory, lambda at: at.open(name), late=_close)
+                content = await self._folders.ask(parent, lambda at: at.open(name), late=_close)
         if not 0 <= content.size < 1 << 63:  # what no kernel takes
             content.close()
             raise Corrupt(f"{name} is said to have {content.size} bytes")
@@ -172,7 +185,7 @@ class Files:
         if file is not None and not is_same(known, now):
             content.close()
             self._folders.outdate(self._nodes.directory_of(node.parent))  # type: ignore[arg-type]
-            raise _IsAnother(f"{node.name} is another file now")
+            raise Stale(f"{node.name} is another file now; the kernel looks it up again")
         if now.access != known.access:  # the kernel has allowed something else
             content.close()
             node.entry = now
@@ -191,16 +204,6 @@ class Files:
             content.close()
         return file
 
-    async def _apart(self, node: Node, *, write: bool) -> File:
-        """What is under the name of an inode that others have open: a file of its own."""
-        assert node.parent is not None
-        current = self._nodes.directory_of(node.parent).nodes.get(node.name)
-        if current is not None and current is not node and current.file is not None:
-            if not write or current.file.writer is not None:
-                return current.file
-        content = await self._content(node, write=write)
-        return File(content, content if write else None)
-
     def _handle_on(self, node: Node, file: File) -> Handle:
         self._last_handle += 1
         handle = self._handles[self._last_handle] = Handle(self._last_handle, node, file)
@@ -210,7 +213,7 @@ class Files:
     def _info(self, handle: Handle) -> pyfuse3.FileInfo:
         """What the kernel may keep: what it has of an inode, if size and time are those of then."""
         node, file = handle.node, handle.file
-        info = pyfuse3.FileInfo(fh=handle.number)
+        info = pyfuse3.FileInfo(fh=handle.number, keep_cache=False)
         content = file.content
         if node.file is not file:
             info.direct_io = True
@@ -259,7 +262,7 @@ class Files:
 
         node = directory.nodes.get(name)
         if node is None or node.file is None or not node.file.is_changed:
-            writer = await self._folders.ask(directory, made, late=_close)
+            writer = await self._folders.ask(parent, made, late=_close)
             node = directory.nodes.get(name)
             if node is None or node.file is None or not node.file.is_changed:
                 node = self._made(parent, name, writer)
@@ -348,16 +351,13 @@ class Files:
             return
         if not node.is_named:
             raise Stale(f"{node.name} is another file now")
-        if node.parent is None:
-            directory, name = self._nodes.directory_of(node), ""
-        else:
-            directory, name = self._nodes.directory_of(node.parent), node.name
+        parent, name = (node, "") if node.parent is None else (node.parent, node.name)
 
         def change(folder: Folder) -> Entry:
             folder.set_mtime(name, mtime_ns)
             return folder.lookup(name)
 
-        entry = await self._folders.ask(directory, change)
+        entry = await self._folders.ask(parent, change)
         if is_same(node.entry, entry) or file is None:
             node.entry = replace(entry, name=node.name)
         if node.parent is not None:
@@ -405,7 +405,7 @@ class Files:
             if not copy.changed or not node.is_named or node.file is not file:
                 return
             assert node.parent is not None
-            directory, name = self._nodes.directory_of(node.parent), node.name
+            name = node.name
 
             def store(folder: Folder) -> Entry | None:
                 folder.store(name, copy, sync=sync)
@@ -417,7 +417,7 @@ class Files:
             file.is_refused = True  # unless this succeeds: what a program was told failed stays so
             in_use = partial(_in_use, file, store)
             longer_s = copy.size / SLOWEST_STORE
-            entry = await self._folders.ask(directory, in_use, longer_s=longer_s)
+            entry = await self._folders.ask(node.parent, in_use, longer_s=longer_s)
             file.is_refused = handle.has_written = False
             self._is_stored(node, file, entry)
 
@@ -454,9 +454,10 @@ class Files:
         below = {each for node in nodes if node is not None for each in self._nodes.below(node)}
         held = []
         for each in sorted(below, key=attrgetter("number")):
-            if each.file is not None and each.file.copy is not None:
-                await each.file.storing.acquire()
-                held.append(each.file)
+            file = each.file
+            if file is not None and file.copy is not None:
+                await file.storing.acquire()
+                held.append(file)
         return held
 
     def go_on(self, held: list[File]) -> None:
@@ -528,6 +529,11 @@ class Files:
 
     async def _close(self, content: Reader) -> None:
         await self._workers.run(content.close, None)
+
+
+def _has_name(node: Node, parent: Node | None, name: str) -> bool:
+    """Whether a node still has this name."""
+    return node.is_named and node.parent is parent and node.name == name
 
 
 def _writer_of(handle: Handle) -> Writer:

@@ -8,8 +8,8 @@ and it is asked again.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -49,11 +49,8 @@ class Folders:
         self._workers = workers
         self._ttl_s = ttl_s
         self._nursery: trio.Nursery | None = None
-        self._moves = 0
-        """Folders that were renamed so far."""
-        self._moving = 0
-        """Folders that are being renamed."""
-        self._moved = trio.Event()
+        self._moving: dict[Node, trio.Event] = {}
+        """Nodes that are being renamed, and the end of that."""
 
     def start(self, nursery: trio.Nursery) -> None:
         """Listings run in this nursery."""
@@ -63,41 +60,45 @@ class Folders:
 
     async def ask(
         self,
-        directory: Directory,
+        parent: Node,
         call: Callable[[Folder], T],
         late: Callable[[T], None] | None = None,
         *,
         longer_s: float = 0.0,
-        once: bool = False,
     ) -> T:
-        """`call` of the view's folder, in a thread; see `Workers.run`. `once`: it is not asked again."""
+        """`call` of the view's folder, in a thread; see `Workers.run`."""
+        directory = self._nodes.directory_of(parent)
         while True:
-            moves, folder = self._moves, directory.folder
+            folder = directory.folder
             try:
                 return await self._workers.run(
                     partial(call, folder), folder.path, late, longer_s=longer_s
                 )
             except NotFound:
-                if once or not await self._has_moved(moves):
+                if not await self.has_moved(parent) and directory.folder is folder:
                     raise
 
-    async def _has_moved(self, moves: int) -> bool:
-        """Whether a folder was renamed since there were so many moves."""
+    async def has_moved(self, node: Node | None) -> bool:
+        """Whether a node, or a folder above it, was being renamed; returns when that has ended."""
+        has_moved = False
         while self._moving:
-            await self._moved.wait()
-        return self._moves != moves
+            above = node
+            while above is not None and above not in self._moving:
+                above = above.parent
+            if above is None:
+                break
+            has_moved = True
+            await self._moving[above].wait()
+        return has_moved
 
-    @asynccontextmanager
-    async def moving(self) -> AsyncIterator[None]:
-        """A block in which a folder is renamed."""
-        self._moving += 1
+    @contextmanager
+    def moving(self, node: Node) -> Iterator[None]:
+        """A block in which a node gets another name."""
+        self._moving[node] = trio.Event()
         try:
             yield
         finally:
-            self._moving -= 1
-            self._moves += 1
-            moved, self._moved = self._moved, trio.Event()
-            moved.set()
+            self._moving.pop(node).set()
 
     # -- look-ups ------------------------------------------------------------------------------
 
@@ -107,29 +108,30 @@ class Folders:
             time.monotonic() - directory.listing.listed_at < self._ttl_s and not directory.is_live
         )
 
-    async def entry(self, directory: Directory, name: str) -> Entry:
+    async def entry(self, parent: Node, name: str) -> Entry:
         """The entry of a name: from a fresh listing, else from the view. Raises `NotFound`."""
+        directory = self._nodes.directory_of(parent)
         if self.is_fresh(directory):
             entry = directory.listing.entries.get(name)
             if entry is None:
                 raise NotFound(f"no {name} in {directory.folder.path or 'the root'}")
             return entry
-        return await self.look(directory, name)
+        return await self.look(parent, name)
 
-    async def look(self, directory: Directory, name: str) -> Entry:
+    async def look(self, parent: Node, name: str) -> Entry:
         """Asked of the view; again, if the mount changed the name before that answered."""
+        directory = self._nodes.directory_of(parent)
         while True:
             node = directory.nodes.get(name)
             try:
                 return directory.folder.lookup(name, wait=False)
             except BlockingIOError:
-                pass
+                entry = await self.ask(parent, lambda folder: folder.lookup(name))
+                if directory.nodes.get(name) is node:
+                    return entry
             except NotFound:
-                if not self._moving:
+                if not await self.has_moved(node or parent):
                     raise
-            entry = await self.ask(directory, lambda folder: folder.lookup(name))
-            if directory.nodes.get(name) is node:
-                return entry
 
     # -- what the mount changes ----------------------------------------------------------------
 

@@ -4,11 +4,17 @@ Owns the order in which a view, the nodes and the listings learn of a change. Us
 nothing of pyfuse3 or Zarr.
 """
 
-from contextlib import AsyncExitStack, ExitStack
-
 from msgspec.structs import replace
 
-from zarrfuse.errors import Exists, IsAFolder, NotEmpty, NotFound, NotSupported, TimedOut
+from zarrfuse.errors import (
+    Exists,
+    IsAFolder,
+    NotEmpty,
+    NotFound,
+    NotSupported,
+    TimedOut,
+    ZarrfuseError,
+)
 from zarrfuse.fuse.files import SLOWEST_STORE, Files
 from zarrfuse.fuse.folders import Folders
 from zarrfuse.fuse.listing import is_hidden
@@ -26,32 +32,33 @@ class Names:
         self._folders = folders
         self._files = files
 
-    def check(self, parent: Node, name: str) -> Directory:
-        """The folder for a name that is to be changed. Raises `NotSupported` for one that a mount never has."""
+    def check(
+        self, parent: Node, name: str, error: type[ZarrfuseError] = NotSupported
+    ) -> Directory:
+        """The folder for a name that is to be changed. Raises `error` for one that a mount never has."""
         directory = self._nodes.directory_of(parent)
         is_control = name == CONTROL_NAME and parent is self._nodes.root
         if is_hidden(name) or directory.is_live or is_control:
-            raise NotSupported(f"nothing can be stored under the name {name} here")
+            raise error(f"nothing can be stored under the name {name} here")
         return directory
 
     async def unlink(self, parent: Node, name: str) -> None:
         """Delete a file. Who has it open goes on with it."""
         directory = self.check(parent, name)
         node = directory.nodes.get(name)
-        with ExitStack() as stores:
-            stores.callback(self._files.go_on, await self._files.wait_for_stores(node))
-            is_made = node is not None and node.file is not None and node.file.is_made
-            try:
-                await self._folders.ask(directory, lambda folder: folder.remove(name))
-            except NotFound:
-                if not is_made:
-                    self._is_gone(parent, name)
-                    raise
-            except BaseException:
-                self._folders.outdate(directory)
-                raise
+        held = await self._files.wait_for_stores(node)
+        is_made = node is not None and node.file is not None and node.file.is_made
+        try:
+            await self._folders.ask(parent, lambda folder: folder.remove(name))
+        except NotFound:
             self._is_gone(parent, name)
+            if not is_made:
+                raise
+        else:
+            self._is_gone(parent, name)
+        finally:
             self._folders.outdate(directory)
+            self._files.go_on(held)
 
     async def rmdir(self, parent: Node, name: str) -> None:
         """Delete an empty folder."""
@@ -59,7 +66,7 @@ class Names:
         node = directory.nodes.get(name)
         if node is not None and node.directory is not None and node.directory.making:
             raise NotEmpty(f"a file is being written in the folder {name}")
-        await self._folders.ask(directory, lambda folder: folder.remove_folder(name))
+        await self._folders.ask(parent, lambda folder: folder.remove_folder(name))
         self._is_gone(parent, name)
         self._folders.outdate(directory)
 
@@ -71,13 +78,13 @@ class Names:
 
     async def mkdir(self, parent: Node, name: str) -> Node:
         """Make an empty folder."""
-        directory = self.check(parent, name)
+        self.check(parent, name)
 
         def made(folder: Folder) -> Entry:
             folder.make_folder(name)
             return folder.lookup(name)
 
-        entry = await self._folders.ask(directory, made)
+        entry = await self._folders.ask(parent, made)
         self._nodes.unname(parent, name)
         node = self._nodes.new(parent, entry)
         self._folders.put(node)
@@ -90,26 +97,26 @@ class Names:
         source, target = self.check(parent, name), self.check(to, new_name)
         node = source.nodes.get(name)
         if node is None:
-            node = self._nodes.found(parent, await self._folders.entry(source, name))
+            node = self._nodes.found(parent, await self._folders.entry(parent, name))
         replaced = target.nodes.get(new_name)
         if node is replaced:
             return
         if replaced is not None and replaced.directory is not None and replaced.directory.making:
             raise NotEmpty(f"a file is being written in the folder {new_name}")
-        async with AsyncExitStack() as until_done:
-            held = await self._files.wait_for_stores(node, replaced)
-            until_done.callback(self._files.go_on, held)
-            if node.entry.kind is Kind.FOLDER:
-                await until_done.enter_async_context(self._folders.moving())
-            await self._rename(node, source, to, new_name, may_replace=may_replace)
+        held = await self._files.wait_for_stores(node, replaced)
+        try:
+            with self._folders.moving(node):
+                await self._rename(node, parent, to, new_name, may_replace=may_replace)
+        finally:
+            self._files.go_on(held)
 
     async def _rename(
-        self, node: Node, source: Directory, to: Node, new_name: str, *, may_replace: bool
+        self, node: Node, parent: Node, to: Node, new_name: str, *, may_replace: bool
     ) -> None:
-        target, name = self._nodes.directory_of(to), node.name
-        there = bare(target.folder)
+        source, target = map(self._nodes.directory_of, (parent, to))
+        name, there = node.name, bare(target.folder)
         if node.file is not None and node.file.is_made:
-            entry, is_same = await self._rename_made(node, target, new_name, may_replace), True
+            entry, is_same = await self._rename_made(node, to, new_name, may_replace), True
         else:
 
             def renamed(folder: Folder) -> tuple[Entry, bool]:
@@ -118,9 +125,7 @@ class Names:
 
             longer_s = node.now.size / SLOWEST_STORE  # its bytes may have to be copied
             try:
-                entry, is_same = await self._folders.ask(
-                    source, renamed, longer_s=longer_s, once=True
-                )
+                entry, is_same = await self._folders.ask(parent, renamed, longer_s=longer_s)
             except TimedOut:  # it may yet come to be, or not
                 self._folders.outdate(source)
                 self._folders.outdate(target)
@@ -139,12 +144,10 @@ class Names:
         if not is_same:
             await self._files.reopen(node)
 
-    async def _rename_made(
-        self, node: Node, target: Directory, new_name: str, may_replace: bool
-    ) -> Entry:
+    async def _rename_made(self, node: Node, to: Node, new_name: str, may_replace: bool) -> Entry:
         """Of a file of which nothing is stored yet, only the mount knows the name."""
         try:
-            entry = await self._folders.entry(target, new_name)
+            entry = await self._folders.entry(to, new_name)
         except NotFound:
             return node.now
         if not may_replace:
@@ -159,7 +162,7 @@ class Names:
         if node.parent is None or not node.is_named:
             raise NotFound(f"{node.name} is deleted")
         await self._files.store_node(node)
-        source, name, there = self._nodes.directory_of(node.parent), node.name, bare(target.folder)
+        source, name, there = node.parent, node.name, bare(target.folder)
 
         def linked(folder: Folder) -> Entry:
             folder.link(name, there, new_name)

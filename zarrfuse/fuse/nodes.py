@@ -59,6 +59,8 @@ class Node(msgspec.Struct, eq=False, gc=False):
     file: File | None = None
     directory: Directory | None = None
     links: set[tuple["Node", str]] | None = None
+    became: "Node | None" = None
+    """Of a node without a name that was opened all the same: the one that has the name."""
 
     @property
     def name(self) -> str:
@@ -84,7 +86,9 @@ class Node(msgspec.Struct, eq=False, gc=False):
     @property
     def now(self) -> Entry:
         """Its entry, which of an open file is that of its content."""
-        return self.entry if self.file is None else self.file.entry(self.entry)
+        if self.file is not None:
+            return self.file.entry(self.entry)
+        return self.entry if self.became is None else self.became.now
 
 
 def is_same(known: Entry, entry: Entry) -> bool:

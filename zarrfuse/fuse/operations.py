@@ -169,7 +169,7 @@ class Operations(pyfuse3.Operations):
         if name == CONTROL_NAME and parent is self._nodes.root:
             return self._nodes.found(parent, Entry(name, Kind.FOLDER, 0, parent.entry.mtime_ns))
         try:
-            entry = await self._folders.entry(directory, name)
+            entry = await self._folders.entry(parent, name)
         except NotFound:
             self._nodes.unname(parent, name)
             directory.listing.entries.pop(name, None)
@@ -203,13 +203,12 @@ class Operations(pyfuse3.Operations):
         ):
             return
         if node.parent is None:
-            entry = await self._folders.look(self._nodes.directory_of(node), "")
+            entry = await self._folders.look(node, "")
         elif node.name == CONTROL_NAME and node.parent is self._nodes.root:
             return
         else:
-            directory = self._nodes.directory_of(node.parent)
             try:
-                entry = await self._folders.entry(directory, node.name)
+                entry = await self._folders.entry(node.parent, node.name)
             except (ZarrfuseError, OSError):
                 if file is None:
                     raise
@@ -231,6 +230,8 @@ class Operations(pyfuse3.Operations):
         if not self.writable:
             raise ReadOnly("the mount is read-only")
         node = self._nodes[inode]
+        if node.parent is not None:
+            self._names.check(node.parent, node.name, ReadOnly)
         if fields.update_uid or fields.update_gid:
             own = self._replies.attributes(node)
             if (fields.update_uid and attr.st_uid != own.st_uid) or (
@@ -262,8 +263,8 @@ class Operations(pyfuse3.Operations):
         """Where a link leads."""
         node = self._nodes[inode]
         assert node.parent is not None
-        directory, name = self._nodes.directory_of(node.parent), node.name
-        return os.fsencode(await self._folders.ask(directory, lambda at: at.readlink(name)))
+        parent, name = node.parent, node.name
+        return os.fsencode(await self._folders.ask(parent, lambda at: at.readlink(name)))
 
     # -- folders -------------------------------------------------------------------------------
 
@@ -293,8 +294,7 @@ class Operations(pyfuse3.Operations):
     @answered
     async def fsyncdir(self, fh: int, datasync: bool) -> None:
         """The names in a folder outlive the machine."""
-        directory = self._nodes.directory_of(self._listed[fh].node)
-        await self._folders.ask(directory, lambda folder: folder.sync())
+        await self._folders.ask(self._listed[fh].node, lambda folder: folder.sync())
 
     @answered
     async def releasedir(self, fh: int) -> None:
@@ -448,7 +448,7 @@ class Operations(pyfuse3.Operations):
         directory = self._nodes.directory_of(of)
         if node.entry.denied or directory.is_live:
             return {}
-        return attributes(await self._folders.ask(directory, lambda at: at.facts(name)))
+        return attributes(await self._folders.ask(of, lambda at: at.facts(name)))
 
     @changing
     async def _not_offered(self, *_: Any) -> NoReturn:
