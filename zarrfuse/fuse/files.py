@@ -88,16 +88,15 @@ class Files:
     async def open(self, node: Node, flags: int) -> pyfuse3.FileInfo:
         """Open an inode. Raises `Stale` if the kernel has to look its name up again."""
         was_looked_up, node.is_looked_up = node.is_looked_up, False
-        write = bool(flags & WRITING)
-        current = self._in_place_of(node)
-        if current is None:
-            file = await self._opened(node, write=write)
-        elif was_looked_up:
-            file = await self._opened(current, write=write)
-            node.became = current
-            self.void(node)
-        else:
-            raise Stale(f"{node.name} is another file now; the kernel looks it up again")
+        asked, file = node, None
+        while file is None:
+            current = self._in_place_of(asked)
+            if current is not None and not was_looked_up:
+                raise Stale(f"{node.name} is another file now; the kernel looks it up again")
+            if current is not None:
+                asked.became = node = current
+                self.void(asked)
+            file = await self._opened(node, write=bool(flags & WRITING))
         handle = self._handle_on(node, file)
         if flags & os.O_TRUNC and file.content.size:
             try:
@@ -105,30 +104,33 @@ class Files:
             except BaseException:
                 await self.close(handle)
                 raise
-        return self._info(handle)
+        return self._info(handle, is_direct=node is not asked)
 
-    async def _opened(self, node: Node, *, write: bool) -> File:
-        """The file of an inode, open to read, or to write as well."""
+    async def _opened(self, node: Node, *, write: bool) -> File | None:
+        """The file of an inode, open to read, or to write as well; None if its name was changed meanwhile.
+
+        An inode without a name, which nobody has open, becomes that of whatever has its name now.
+        """
         if node.entry.denied:
             raise Denied(f"{node.name} leads out of the store")
-        while True:
-            file = node.file
-            if file is not None and (file.is_changed or file.is_made or not node.is_named):
-                if write and file.writer is None:
-                    raise Stale(f"{node.name} is deleted")
-                return file
-            if not node.is_named and node.parent is not None:  # it is that of whatever is there now
-                self._nodes.move(node, node.parent, node.name)
-            parent, name = node.parent, node.name
-            try:
-                content = await self._content(node, write=write)
-            except NotFound:
-                if await self._is_there(node, parent, name):
-                    raise
-                continue
-            if _has_name(node, parent, name):
-                return self._shared(node, content, content if write else None)
-            await self._close(content)  # it was renamed or deleted meanwhile
+        file = node.file
+        if file is not None and (file.is_changed or file.is_made or not node.is_named):
+            if write and file.writer is None:
+                raise Stale(f"{node.name} is deleted")
+            return file
+        if not node.is_named and node.parent is not None:
+            self._nodes.move(node, node.parent, node.name)
+        parent, name = node.parent, node.name
+        try:
+            content = await self._content(node, write=write)
+        except NotFound:
+            if await self._is_there(node, parent, name):
+                raise
+            return None
+        if await self._folders.has_moved(node) or not _has_name(node, parent, name):
+            await self._close(content)
+            return None
+        return self._shared(node, content, content if write else None)
 
     async def _is_there(self, node: Node, parent: Node | None, name: str) -> bool:
         """Whether a name that could not be opened is there all the same, as that of a refused node.
@@ -210,12 +212,15 @@ class Files:
         file.handles += 1
         return handle
 
-    def _info(self, handle: Handle) -> pyfuse3.FileInfo:
-        """What the kernel may keep: what it has of an inode, if size and time are those of then."""
+    def _info(self, handle: Handle, *, is_direct: bool = False) -> pyfuse3.FileInfo:
+        """What the kernel may keep: what it has of an inode, if size and time are those of then.
+
+        `is_direct`: nothing, because what is open belongs to another inode.
+        """
         node, file = handle.node, handle.file
         info = pyfuse3.FileInfo(fh=handle.number, keep_cache=False)
         content = file.content
-        if node.file is not file:
+        if is_direct or node.file is not file:
             info.direct_io = True
         elif not isinstance(content, Rendered) or content.lasting:
             now = node.now
@@ -365,7 +370,9 @@ class Files:
 
     async def set_size(self, node: Node, size: int) -> None:
         """Make a file so many bytes long that the caller has not opened."""
-        file = await self._opened(node, write=True)
+        file = None
+        while file is None:
+            file = await self._opened(node, write=True)
         handle = self._handle_on(node, file)
         try:
             await self.truncate(handle, size)
