@@ -88,15 +88,16 @@ class Files:
     async def open(self, node: Node, flags: int) -> pyfuse3.FileInfo:
         """Open an inode. Raises `Stale` if the kernel has to look its name up again."""
         was_looked_up, node.is_looked_up = node.is_looked_up, False
+        write = bool(flags & WRITING)
         asked, file = node, None
         while file is None:
-            current = self._in_place_of(asked)
+            current = self._in_place_of(asked, write=write)
             if current is not None and not was_looked_up:
                 raise Stale(f"{node.name} is another file now; the kernel looks it up again")
             if current is not None:
                 asked.became = node = current
                 self.void(asked)
-            file = await self._opened(node, write=bool(flags & WRITING))
+            file = await self._opened(node, write=write)
         handle = self._handle_on(node, file)
         if flags & os.O_TRUNC and file.content.size:
             try:
@@ -150,13 +151,18 @@ class Files:
             raise Stale(f"{name} is gone; the kernel looks it up again") from None
         return True
 
-    def _in_place_of(self, node: Node) -> Node | None:
-        """The node that has the name of one that has lost it, if somebody has that open."""
-        if node.parent is None or node.file is not None:
+    def _in_place_of(self, node: Node, *, write: bool) -> Node | None:
+        """The node to open in place of one that has lost its name to it.
+
+        None for the one that was asked for: it is open, as is needed, or it can get its name back.
+        """
+        file = node.file
+        if node.parent is None or (file is not None and (file.writer is not None or not write)):
             return None
         current = self._nodes.directory_of(node.parent).nodes.get(node.name)
-        is_other = current is not None and current is not node and current.file is not None
-        return current if is_other else None
+        if current is None or current is node or (file is None and current.file is None):
+            return None
+        return current
 
     async def _content(self, node: Node, *, write: bool) -> Any:
         """What is stored under the name of an inode, opened: a `Reader`, or a `Writer`."""
