@@ -11,12 +11,13 @@ just opened for a command. So a copy that is still empty is stored when the last
 The kernel may open an inode by a name that it has looked up a while ago. If another file has that name by
 now, the inode becomes that of the new file, unless somebody has the old one open. Then `open` answers
 ESTALE: the kernel looks the name up, in the same system call, is told of another inode, and opens that.
-It asks no third time, so an inode that was just looked up is opened past the kernel's cache instead.
+It asks no third time, so by an inode that was just looked up the new file is opened, past the kernel's cache.
 """
 
 import errno
 import logging
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -46,6 +47,10 @@ LARGEST_READ = 1 << 20  # no kernel asks for more at once
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 SLOWEST_STORE = 1 << 20
 """Bytes a second; so much longer may it take to store or copy a large file."""
+
+
+_JUST_NOW_S = 0.5
+"""A name that was looked up so long ago may have been looked up because of ESTALE."""
 
 
 class Handle:
@@ -87,12 +92,11 @@ class Files:
 
     async def open(self, node: Node, flags: int) -> pyfuse3.FileInfo:
         """Open an inode. Raises `Stale` if the kernel has to look its name up again."""
-        was_looked_up, node.is_looked_up = node.is_looked_up, False
         write = bool(flags & WRITING)
         asked, file = node, None
         while file is None:
             current = self._in_place_of(asked, write=write)
-            if current is not None and not was_looked_up:
+            if current is not None and time.monotonic() - node.looked_up_at > _JUST_NOW_S:
                 raise Stale(f"{node.name} is another file now; the kernel looks it up again")
             if current is not None:
                 asked.became = node = current
@@ -199,8 +203,8 @@ class Files:
             node.entry = now
             self._folders.outdate(self._nodes.directory_of(node.parent))  # type: ignore[arg-type]
             raise Stale(f"{node.name} has another mode or owner now")
-        node.entry = now
-        if not is_unchanged(known, now):
+        node.update(now)
+        if node.is_unsure:
             self.void(node)
         if file is None:
             node.file = file = File(content, writer)
@@ -370,7 +374,7 @@ class Files:
 
         entry = await self._folders.ask(parent, change)
         if is_same(node.entry, entry) or file is None:
-            node.entry = replace(entry, name=node.name)
+            node.update(replace(entry, name=node.name))
         if node.parent is not None:
             self._folders.put(node)
 
@@ -443,7 +447,7 @@ class Files:
         else:
             file.is_made = False
             directory.making.discard(node.name)
-            node.entry = entry
+            node.update(entry)
             node.seen = entry.size, entry.mtime_ns
         self._folders.put(node)
         self._folders.outdate(directory)  # with a document, all names may have become others
@@ -519,7 +523,7 @@ class Files:
         directory = self._nodes.directory_of(node.parent)
         if file.is_live and file.writer is not None:
             with suppress(OSError):
-                node.entry = entry_of(node.entry, file.content)
+                node.update(entry_of(node.entry, file.content))
             self._folders.put(node)
         elif file.is_made:
             directory.making.discard(node.name)

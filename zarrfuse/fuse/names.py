@@ -133,7 +133,7 @@ class Names:
         self._folders.drop(source, name)
         source.making.discard(name)
         self._nodes.move(node, to, new_name)
-        node.entry = replace(entry, name=new_name)
+        node.update(replace(entry, name=new_name))
         self._folders.put(node)
         for directory in (source, target):
             self._folders.outdate(directory)
