@@ -232,7 +232,7 @@ class Nodes:
         names = self.directory_of(old).nodes
         if names.get(node.name) is node:
             del names[node.name]
-        node.parent = parent
+        node.parent, node.became = parent, None
         node.entry = replace(node.entry, name=name)
         self.directory_of(parent).nodes[name] = node
         self._rebase(node)
