@@ -15,6 +15,7 @@ from zarrfuse.fuse_storing import SLOWEST_STORE
 from zarrfuse.fuse_writing import WritingOperations
 from zarrfuse.handles import OpenFile, Opening, SecondTry
 from zarrfuse.inodes import ROOT_INODE
+from zarrfuse.stores.base import entry_of
 
 
 class AttributeOperations(WritingOperations):
@@ -87,12 +88,14 @@ class AttributeOperations(WritingOperations):
         if not (is_root or is_second or place.is_current(slot) or slot in place.became):
             raise Stale(f"{name} is another file now")
         folder = directory.folder
-        opening = Opening(directory, name)
+        opening, known = Opening(directory, name), place.entries[slot]
 
         def change() -> None:
             if size is not None:
-                writer = folder.write(name, truncate=not size)
+                writer = folder.write(name)
                 try:
+                    if not is_second and entry_of(known, writer).access != known.access:
+                        raise Stale(f"{name} has another mode or owner now")
                     writer.truncate(size)
                     with opening.storing:
                         if not opening.is_deleted:

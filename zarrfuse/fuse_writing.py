@@ -126,12 +126,9 @@ class WritingOperations(StoringOperations):
     async def _open_to_write(
         self, inode: int, flags: int, thread: int, *, is_second: bool
     ) -> pyfuse3.FileInfo:
-        place, slot = self.inodes.place(inode)
-        # The kernel may take an inode that is not current for a name that it was renamed to.
-        is_sure = is_second or place.is_current(slot) or slot in place.became
         named = functools.partial(self._named_at, inode)
         try:
-            opening, writer = await self._writer(named, flags, is_sure=is_sure)
+            opening, writer = await self._writer(named, flags)
         except NotFound:
             if not is_second:
                 name = named()[1]
@@ -154,9 +151,9 @@ class WritingOperations(StoringOperations):
         now = entry_of(known, writer)
         is_same = known.identity in (0, now.identity) and known.access == now.access
         if place.is_current(slot) and is_same:
-            if flags & os.O_TRUNC:
-                directory.changed(name, time.monotonic())
-            return self._handle_on(self._opened_shared(place, slot, writer))
+            file = self._opened_shared(place, slot, writer)
+            file.handles += 1
+            return await self._once_more(file, flags)
         slot = await self._slot_for(opening.named, writer, was=slot if place is directory else -1)
         if thread:
             file = self._opened_shared(directory, slot, writer)
@@ -165,7 +162,7 @@ class WritingOperations(StoringOperations):
             writer.close()
         raise Stale(f"{name} is another file now")
 
-    async def _writer(self, named: Named, flags: int, *, is_sure: bool) -> tuple[Opening, Writer]:
+    async def _writer(self, named: Named, flags: int) -> tuple[Opening, Writer]:
         """What is under a name, opened to be written; and that name."""
         truncate = bool(flags & os.O_TRUNC)
         while True:
@@ -173,7 +170,7 @@ class WritingOperations(StoringOperations):
             folder = directory.folder
             opening = Opening(directory, name)
             self._opening.add(opening)
-            write = functools.partial(_opened, folder, name, truncate, is_sure)
+            write = functools.partial(_opened, folder, name, truncate)
             try:
                 writer = await self._workers.run(write, folder.path, late=_close)
                 is_there = not await self._has_moved(directory, folder)
@@ -193,7 +190,7 @@ class WritingOperations(StoringOperations):
         """See `ReadingOperations`; to read or to write."""
         if not flags & WRITING:
             return await super()._opened_anew(named, flags)
-        opening, writer = await self._writer(named, flags & ~os.O_TRUNC, is_sure=False)
+        opening, writer = await self._writer(named, flags & ~os.O_TRUNC)
         if writer.is_private:
             return self._copy_apart(opening, writer)
         slot = await self._slot_for(opening.named, writer)
@@ -243,7 +240,11 @@ class WritingOperations(StoringOperations):
     async def create(
         self, parent_inode: int, name: bytes, mode: int, flags: int, ctx: pyfuse3.RequestContext
     ) -> tuple[pyfuse3.FileInfo, pyfuse3.EntryAttributes]:
-        """Make a file and open it; one that has come to be there meanwhile is opened."""
+        """Make a file and open it.
+
+        One that has come to be there meanwhile is not: who may open it, the kernel checks. It looks the
+        name up again.
+        """
         directory, text = self._place_for(parent_inode, name)
         await self._no_second_try(ctx.pid)  # the kernel has looked it up again, in vain
         written = self._being_written(directory, text)
@@ -251,12 +252,12 @@ class WritingOperations(StoringOperations):
             raise Exists(f"{text} is being written by somebody else")
 
         def made(folder: Folder) -> Writer:
-            if not flags & (os.O_EXCL | os.O_TRUNC):
-                try:
-                    return folder.write(text)
-                except NotFound:
-                    pass
-            return folder.create(text, exclusive=bool(flags & os.O_EXCL))
+            try:
+                return folder.create(text, exclusive=bool(flags & os.O_EXCL))
+            except Exists:
+                if flags & os.O_EXCL:
+                    raise
+                raise Stale(f"{text} is there; the kernel looks it up again") from None
 
         while True:
             folder = directory.folder
@@ -288,11 +289,12 @@ class WritingOperations(StoringOperations):
         return directory, text
 
 
-def _opened(folder: Folder, name: str, truncate: bool, is_sure: bool) -> Writer:
-    """A file opened to be written; if it is not sure to be the right one, only a copy is truncated."""
-    writer = folder.write(name, truncate=truncate and is_sure)
+def _opened(folder: Folder, name: str, truncate: bool) -> Writer:
+    """A file opened to be written. Only a private copy is truncated: of a shared file it is not known yet
+    whether it is the one that the kernel has checked."""
+    writer = folder.write(name)
     try:
-        if truncate and not is_sure and writer.is_private:
+        if truncate and writer.is_private:
             writer.truncate(0)
     except BaseException:
         writer.close()

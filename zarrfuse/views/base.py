@@ -79,8 +79,8 @@ class Folder(Protocol):
     # Writing. A view that cannot be written leaves these as they are. All may wait.
 
     def create(self, name: str, *, exclusive: bool = False) -> Writer:
-        """A new file, or, unless `exclusive`, one that is there, emptied. A private one is there
-        for others once it is stored.
+        """A new file. A private one is there for others once it is stored; unless `exclusive`, it may
+        be made in place of one that is there, which it replaces then. A shared one is always new.
 
         Raises `Exists`, `NotFound` (the folder is gone), `NotSupported`, `IsAFolder`.
         """

@@ -57,10 +57,9 @@ class OrdinaryWriter:
 
 
 def create(commits: Commits, key: str, *, exclusive: bool = False) -> Writer:
-    """A new, empty file, or one that is there, emptied. See `views.base.Folder.create`."""
+    """A new, empty file. See `views.base.Folder.create`."""
     if _is_shared(commits):
-        file = commits.store.edit(key, create=True, exclusive=exclusive)
-        return _shared(file, truncate=not exclusive)
+        return OrdinaryWriter(commits.store.edit(key, create=True, exclusive=True))
     try:
         there = commits.store.stat(key)
     except NotFound:
