@@ -1,4 +1,4 @@
-"""A file is opened and emptied only where the kernel has checked who may do so: it asks again for others."""
+"""A file is opened and emptied only where the kernel has checked who may; it asks again for another."""
 
 import errno
 import os
