@@ -44,7 +44,7 @@ from zarrfuse.errors import (
     ZarrfuseError,
 )
 from zarrfuse.stores import ownership
-from zarrfuse.stores.base import OWN_NAME, WritableStore
+from zarrfuse.stores.base import OWN_NAME, Like, WritableStore
 from zarrfuse.stores.kept_folders import KeptFolders
 from zarrfuse.stores.local import LONGEST_KEY, LocalStore
 from zarrfuse.stores.local_file import LocalFile
@@ -132,30 +132,23 @@ class WritableLocalStore(LocalStore, WritableStore):
         sync: bool = True,
         new: bool = False,
         mtime_ns: int | None = None,
+        like: Like | None = None,
     ) -> None:
         """See `base.WritableStore`."""
-        self._put(key, source, start, stop, sync=sync, new=new, mtime_ns=mtime_ns)
-
-    def _put(
-        self,
-        key: str,
-        source: int,
-        start: int,
-        stop: int,
-        *,
-        sync: bool,
-        new: bool,
-        mtime_ns: int | None,
-        dress: Callable[[int], None] | None = None,
-    ) -> None:
-        """`dress`: gives the new file its owner and mode; those of what it replaces, unless given."""
         if not key:
             raise IsAFolder("the root is a folder")
-        with self._at(key) as (folder, name), _ours(key):
+        if like is None and not _is_own(key):
+            like = key
+        with self._dressing(like) as dress, self._at(key) as (folder, name), _ours(key):
             if _is_own(key) and key.count("/") > 1:
                 try:
                     fd = new_file(folder, name, os.O_WRONLY)
-                    write_new(fd, folder, name, source, start, stop, sync=sync, mtime_ns=mtime_ns)
+                    write_new(
+                        *(fd, folder, name, source, start, stop),
+                        sync=sync,
+                        mtime_ns=mtime_ns,
+                        dress=dress,
+                    )
                     return
                 except FileExistsError:
                     if new:
@@ -166,14 +159,13 @@ class WritableLocalStore(LocalStore, WritableStore):
                 raise Exists(f"{key} is there")
             if old is not None and S_ISDIR(old.st_mode):
                 raise IsAFolder(f"{key} is a folder")
-            like_replaced = partial(ownership.like_replaced, folder=folder, name=name)
             with self._temporary(folder) as (at, temporary, fd):
                 inode = inode_of(os.fstat(fd))
                 write_new(
                     *(fd, at, temporary, source, start, stop),
                     sync=sync,
                     mtime_ns=mtime_ns,
-                    dress=None if _is_own(key) else dress or like_replaced,
+                    dress=dress,
                 )
                 try:
                     if inode_of(os.stat(temporary, dir_fd=at, follow_symlinks=False)) != inode:
@@ -215,16 +207,14 @@ class WritableLocalStore(LocalStore, WritableStore):
                     raise
                 self._move_over(key, new_key, new=not replace)
 
-    def dress(self, key: str, like: str | int) -> None:
+    def dress(self, key: str, like: Like) -> None:
         """See `base.WritableStore`."""
         with self._at(key) as (folder, name), _ours(key):
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _ANY | os.O_CLOEXEC, dir_fd=folder)
         try:
-            if isinstance(like, int):
-                ownership.like(fd, like)
-                return
-            with self._at(like) as (new_folder, new_name), _ours(like):
-                ownership.like_replaced(fd, new_folder, new_name)
+            with self._dressing(like) as dress, _ours(key):
+                assert dress is not None
+                dress(fd)
         finally:
             os.close(fd)
 
@@ -301,6 +291,19 @@ class WritableLocalStore(LocalStore, WritableStore):
             yield fd, name
 
     @contextmanager
+    def _dressing(self, like: Like | None) -> Iterator[Callable[[int], None] | None]:
+        """What gives a new file the owner and mode of `like`; None of None."""
+        if isinstance(like, str):
+            with self._at(like) as (folder, name):
+                yield partial(ownership.like_replaced, folder=folder, name=name)
+        elif isinstance(like, int):
+            yield partial(ownership.like, old=like)
+        elif like is not None:
+            yield partial(ownership.give, access=like)
+        else:
+            yield None
+
+    @contextmanager
     def _temporary(self, folder: int) -> Iterator[tuple[int, str, int]]:
         """A new file that can be renamed into a folder: the folder it is in, its name, a descriptor."""
         name = f"put-{secrets.token_hex(8)}"
@@ -331,16 +334,8 @@ class WritableLocalStore(LocalStore, WritableStore):
     def _move_over(self, key: str, new_key: str, *, new: bool) -> None:
         file = self.edit(key, write=False)
         try:
-            self._put(
-                new_key,
-                file.fileno(),
-                0,
-                file.size,
-                sync=True,
-                new=new,
-                mtime_ns=file.mtime_ns,
-                dress=partial(ownership.like, old=file.fileno()),
-            )
+            fd = file.fileno()
+            self.put(new_key, fd, 0, file.size, new=new, mtime_ns=file.mtime_ns, like=fd)
         finally:
             file.close()
         self.remove(key)

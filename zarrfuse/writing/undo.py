@@ -104,10 +104,9 @@ class Before:
                         reader.fileno(),
                         0,
                         reader.size,
-                        sync=True,
                         mtime_ns=reader.mtime_ns,
+                        like=reader.fileno(),
                     )
-                    store.dress(temporary, reader.fileno())
                 else:
                     parts.append(Part(part.key, None))
             store.sync_folder(workspace.folder())
