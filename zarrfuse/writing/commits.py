@@ -32,7 +32,7 @@ from zarrfuse.writing.rolling import folder_of, make_folders, roll_forward, with
 from zarrfuse.writing.several import Several
 from zarrfuse.writing.spool import Spool, nameless_spool
 from zarrfuse.writing.under_way import UnderWay
-from zarrfuse.writing.undo import discard
+from zarrfuse.writing.undo import close_quietly, discard
 from zarrfuse.writing.workspace import Workspace, own_folder_of
 
 log = logging.getLogger(__name__)
@@ -221,7 +221,7 @@ class Commits:
             if not is_near and not keep:
                 store.remove(source_key)
         finally:
-            reader.close()
+            close_quietly(reader)
             if spool is not None:
                 spool.close()
 
