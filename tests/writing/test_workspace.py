@@ -145,6 +145,31 @@ def test_a_journal_of_another_version_stays_with_all_it_may_name(
     assert (tmp_path / OWN_NAME / "w-1/0").read_bytes() == b"new"
 
 
+def test_a_journal_of_another_version_keeps_nothing_that_is_newer(tmp_path: Path) -> None:
+    write(tmp_path, {key_of("c"): json.dumps({"zarrfuse_journal": 2, "key": "c"}).encode()})
+    journal = tmp_path / key_of("c")
+    for day, name in enumerate(("w-0", "w-1", "w-2")):
+        write(tmp_path, {f"{OWN_NAME}/{name}/{file}": b"" for file in ("alive", "0")})
+        times = (journal.stat().st_atime, journal.stat().st_mtime + (2 * day - 2) * 86400)
+        os.utime(tmp_path / OWN_NAME / name / "alive", times)
+    commits = commits_of(tmp_path)
+    commits.recover()
+    commits.close()
+    left = {path.relative_to(tmp_path / OWN_NAME).as_posix() for path in journal.parent.rglob("*")}
+    assert left >= {"w-0/0", "w-1/0", journal.name}
+    assert "w-2" not in left
+
+
+def test_a_mount_leaves_nothing_beside_a_journal_of_another_version(tmp_path: Path) -> None:
+    write(tmp_path, {key_of("c"): json.dumps({"zarrfuse_journal": 2, "key": "c"}).encode()})
+    for _ in range(2):
+        commits = commits_of(tmp_path)
+        commits.recover()
+        commits.spool().close()
+        commits.close()
+        assert list((tmp_path / OWN_NAME).glob("w-*")) == []
+
+
 def test_what_else_lies_in_the_folder_stays(tmp_path: Path) -> None:
     write(tmp_path, {f"{OWN_NAME}/mine": b"1"})
     commits = commits_of(tmp_path)

@@ -1,4 +1,4 @@
-"""Reads from a descriptor: all that was asked for, and without waiting if that was asked for.
+"""Reads from a descriptor: all that was asked for, and without waiting if that was asked for. Closes it.
 
 Owns what may be asked without waiting of the file system that a descriptor lies on. Used by the
 stores whose bytes lie in files.
@@ -7,6 +7,8 @@ stores whose bytes lie in files.
 import ctypes
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from zarrfuse.errors import Stale
 
@@ -39,6 +41,22 @@ def is_remote(fd: int) -> bool:
     if _fstatfs(fd, status):
         return True
     return status[0] & 0xFFFFFFFF in _REMOTE
+
+
+def close_quietly(fd: int) -> None:
+    """Close a descriptor through which nothing was written that is kept: close(2) may fail all the same."""
+    with suppress(OSError):
+        os.close(fd)
+
+
+@contextmanager
+def closing_on_error(fd: int) -> Iterator[None]:
+    """Close a descriptor if the block raises."""
+    try:
+        yield
+    except BaseException:
+        close_quietly(fd)
+        raise
 
 
 def read_full(fd: int, buffer: memoryview, offset: int, name: str, *, wait: bool) -> None:

@@ -13,7 +13,7 @@ What happens when a call of the store fails is told in `several`.
 
 import logging
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -27,7 +27,7 @@ from zarrfuse.writing.journal import Journal, Judge, Part, Refused
 from zarrfuse.writing.keys_workspace import KeysWorkspace
 from zarrfuse.writing.local_workspace import LocalWorkspace
 from zarrfuse.writing.locks import Locks
-from zarrfuse.writing.recovery import finish, named_folders, recover
+from zarrfuse.writing.recovery import finish, recover
 from zarrfuse.writing.rolling import folder_of, make_folders, roll_forward, with_folder
 from zarrfuse.writing.several import Several
 from zarrfuse.writing.spool import Spool, nameless_spool
@@ -97,8 +97,8 @@ class Commits:
         recover(self._stored, self._workspace, self.locks, self._judge)
         if not was_used:
             with self._under_way.stopped(0) as is_quiet:
-                if is_quiet:
-                    self._workspace.close(named_folders(self._stored))
+                if is_quiet:  # by now others may have stored something through this, too
+                    self._workspace.close(keep=self._has_journals())
 
     def close(self) -> None:
         """Delete what only this process needs. All spools have been closed.
@@ -118,10 +118,14 @@ class Commits:
                 finish(self._stored, self.locks, journals.name_of(key), self._judge)
             except (ZarrfuseError, OSError) as error:
                 log.error("storing %s is left to be finished later: %s", key, text_of(error))
-        named: Container[str] = named_folders(self._stored) if self._several.unfinished else ()
+        keep = self._has_journals()
         self._several.unfinished.clear()
         self.locks.close()
-        self._workspace.close(named)
+        self._workspace.close(keep=keep)
+
+    def _has_journals(self) -> bool:
+        """Whether a journal of this process is there, which names its temporary parts."""
+        return any(self._may_be_there(journals.key_of(key)) for key in self._several.unfinished)
 
     # -- spools
 
@@ -400,6 +404,12 @@ class Commits:
             self._stored.remove(f"{OWN_NAME}/{name}")
         except NotFound:
             pass
+
+    def _may_be_there(self, key: str) -> bool:
+        try:
+            return self._is_there(key)
+        except (ZarrfuseError, OSError):
+            return True
 
     def _is_there(self, key: str) -> bool:
         try:
