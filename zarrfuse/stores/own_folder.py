@@ -16,6 +16,7 @@ where the root may be written by its group, and not by everybody, what belongs t
 import errno
 import logging
 import os
+from contextlib import suppress
 from stat import S_IMODE, S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
 
 from zarrfuse.errors import Denied, NotFound
@@ -138,8 +139,15 @@ class OwnFolder:
     def _set_mode(self, fd: int) -> None:
         """Let those write it who write the store together, and nobody else look into it."""
         own, root = os.fstat(fd), self.root.status()
-        wanted = 0o2770 if _is_shared(root) and own.st_gid == root.st_gid else 0o700
-        if own.st_uid == os.geteuid() and S_IMODE(own.st_mode) != wanted:
+        if own.st_uid != os.geteuid():
+            return
+        is_of_group = own.st_gid == root.st_gid
+        if _is_shared(root) and not is_of_group:  # without setgid it has the group of its maker
+            with suppress(OSError):  # this user is not in the group
+                os.fchown(fd, -1, root.st_gid)
+                is_of_group = True
+        wanted = 0o2770 if _is_shared(root) and is_of_group else 0o700
+        if S_IMODE(own.st_mode) != wanted:
             os.fchmod(fd, wanted)
 
     # -- who is believed
