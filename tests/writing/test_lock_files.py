@@ -14,7 +14,6 @@ from writing.strangers import DONE, OWNER, STRANGER, as_user, public_folder
 from zarrfuse.errors import TimedOut
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local_writing import WritableLocalStore
-
 from zarrfuse.writing.commits import Commits
 
 NEW = {"c/0": b"new", "c/1": b"new"}
