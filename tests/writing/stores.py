@@ -50,9 +50,9 @@ class StepStore(ForwardingStore):
         """See `base.Store`. The reader of the store itself: it may have a descriptor."""
         return self.inner.open(key, wait=wait)
 
-    def is_still(self, key: str, reader: Reader) -> bool:
+    def is_still(self, key: str, reader: Reader, *, wait: bool = True) -> bool:
         """See `base.Store`."""
-        return self.inner.is_still(key, reader)
+        return self.inner.is_still(key, reader, wait=wait)
 
     def edit(self, key: str, **how: bool) -> File:
         """See `base.WritableStore`."""

@@ -101,7 +101,7 @@ class Store(Protocol):
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """Open a key for reading. Raises `NotFound`, `Denied`."""
 
-    def is_still(self, key: str, reader: Reader) -> bool:
+    def is_still(self, key: str, reader: Reader, *, wait: bool = True) -> bool:
         """Whether what was opened is still what is stored under the key; yes, if that cannot be told."""
         return True
 

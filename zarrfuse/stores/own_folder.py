@@ -16,7 +16,8 @@ where the root may be written by its group, and not by everybody, what belongs t
 import errno
 import logging
 import os
-from stat import S_IMODE, S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
+from contextlib import suppress
+from stat import S_IMODE, S_IRWXG, S_IRWXO, S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
 
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.stores.base import OWN_NAME
@@ -71,6 +72,18 @@ class OwnFolder:
             shown = os.path.join(OWN_NAME, os.fsdecode(path))
         return fd
 
+    def open_in(self, folder: int, name: str, flags: int) -> int:
+        """The same for a name in the folder itself, which is open as `folder`."""
+        shown = os.path.join(OWN_NAME, name)
+        return self._step(folder, os.fsencode(name), flags, True, shown, _PROCESSES)
+
+    def opened(self, flags: int = _LIST) -> int:
+        """The folder itself as a descriptor, private if it can be. Raises as `open`."""
+        fd = self.open(b"", flags)
+        if not flags & os.O_PATH:
+            self._set_mode(fd)
+        return fd
+
     def _step(self, fd: int, name: bytes, flags: int, wait: bool, shown: str, depth: int) -> int:
         try:
             below = open_beneath(fd, name, flags | os.O_NOFOLLOW, beneath=True, wait=wait)
@@ -106,13 +119,11 @@ class OwnFolder:
             except PermissionError:
                 raise Denied(f"{OWN_NAME} may not be made in {self.root.path}") from None
             try:
-                fd = self.open(b"", _LIST)
+                return self.opened()
             except FileNotFoundError:
                 continue  # its last user has just deleted it
             except PermissionError:
                 raise Denied(f"{self.path} may not be used by this user") from None
-            self._set_mode(fd)
-            return fd
         raise OSError(errno.EBUSY, f"{self.path} is made and deleted all the time")
 
     def is_there(self) -> bool:
@@ -138,11 +149,24 @@ class OwnFolder:
     def _set_mode(self, fd: int) -> None:
         """Let those write it who write the store together, and nobody else look into it."""
         own, root = os.fstat(fd), self.root.status()
-        wanted = 0o2770 if _is_shared(root) and own.st_gid == root.st_gid else 0o700
-        if own.st_uid == os.geteuid() and S_IMODE(own.st_mode) != wanted:
+        if os.geteuid() not in (0, own.st_uid):
+            return
+        is_of_group = own.st_gid == root.st_gid
+        if _is_shared(root) and not is_of_group:  # without setgid it has the group of its maker
+            with suppress(OSError):  # this user is not in the group
+                os.fchown(fd, -1, root.st_gid)
+                is_of_group = True
+        wanted = 0o2770 if _is_shared(root) and is_of_group else 0o700
+        if S_IMODE(own.st_mode) != wanted:
             os.fchmod(fd, wanted)
 
     # -- who is believed
+
+    def is_private(self, fd: int) -> bool:
+        """Whether nobody may open it but its owner, and the group that writes the store together."""
+        status, root = os.fstat(fd), self.root.status()
+        is_of_group = _is_shared(root) and status.st_gid == root.st_gid
+        return not status.st_mode & (S_IRWXO if is_of_group else S_IRWXO | S_IRWXG)
 
     def refuse_root(self) -> None:
         """Raises `Denied` where others could put theirs in the place of the folder."""

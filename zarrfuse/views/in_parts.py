@@ -158,19 +158,21 @@ class InParts:
             self._view.store,
             self._chunk_key(name),
             lambda wait: look(keys, wait),
-            lambda found: self._are_still(keys, found),
+            lambda found: self._are_still(keys, found, wait),
             _close,
             wait=wait,
         )
 
-    def _are_still(self, keys: Sequence[str], found: Sequence[Entry | Reader | None]) -> bool:
+    def _are_still(
+        self, keys: Sequence[str], found: Sequence[Entry | Reader | None], wait: bool
+    ) -> bool:
         """Whether what was found in front of the last part is still stored."""
         store = self._view.store
         for key, part in zip(keys[:-1], found, strict=False):
             if part is None or isinstance(part, Entry | Stored):
-                if _seen(part) != _seen(self._stat_all((key,), True)[0]):
+                if _seen(part) != _seen(self._stat_all((key,), wait)[0]):
                     return False
-            elif not store.is_still(key, part):
+            elif not store.is_still(key, part, wait=wait):
                 return False
         return True
 

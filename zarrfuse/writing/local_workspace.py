@@ -26,6 +26,7 @@ from zarrfuse.stores.descriptor import close_quietly, closing_on_error
 from zarrfuse.stores.own_folder import OwnFolder, new_file, new_folder
 from zarrfuse.writing import ofd
 from zarrfuse.writing.journal import is_name
+from zarrfuse.writing.lock_file import open_lock_file
 from zarrfuse.writing.locks import Patience
 from zarrfuse.writing.workspace import FOLDER, LOCK_NAME, OLD_S, STRIPES, Named, say_no_locks
 
@@ -172,7 +173,7 @@ class LocalWorkspace:
                 return
             try:
                 try:
-                    lock = self._lock_file(own)
+                    lock = open_lock_file(self._own, own)
                 except FileNotFoundError:  # one of both has just been deleted
                     continue
                 try:
@@ -188,14 +189,9 @@ class LocalWorkspace:
 
     def _opened(self) -> int | None:
         try:
-            return self._own.open(b"", _LIST)
+            return self._own.opened()
         except FileNotFoundError:
             return None
-
-    def _lock_file(self, own: int) -> int:
-        with suppress(FileExistsError):
-            return new_file(own, LOCK_NAME, _LOCK)
-        return self._own.open(os.fsencode(LOCK_NAME), _LOCK)
 
     def _wait_for(self, lock: int, byte: int, count: int, patience: Patience) -> None:
         while True:
@@ -246,9 +242,9 @@ class LocalWorkspace:
     def _dead(self, own: int) -> list[str]:
         """The folders of processes that died."""
         names = os.listdir(own)
-        return [name for name in names if FOLDER.fullmatch(name) and not self._is_alive(name)]
+        return [name for name in names if FOLDER.fullmatch(name) and not self._is_alive(own, name)]
 
-    def _is_alive(self, name: str) -> bool:
+    def _is_alive(self, own: int, name: str) -> bool:
         """Whether the process of a folder lives; where that cannot be told, if it is not old."""
         try:
             folder = self._own.open(os.fsencode(name), _LIST)
@@ -264,6 +260,8 @@ class LocalWorkspace:
             except (Denied, OSError):
                 return True
             try:
+                if not self._own.is_private(alive) and self._own.is_private(own):
+                    return False  # no process of ours made it, and others could keep it locked
                 ofd.lock(alive, 0)
             except BlockingIOError:
                 return True
