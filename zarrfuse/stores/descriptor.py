@@ -31,6 +31,7 @@ _REMOTE = frozenset(
         0x0187,  # autofs
     }
 )
+_CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
 _fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
 _fstatfs.argtypes = [ctypes.c_int, ctypes.c_void_p]
 
@@ -57,6 +58,15 @@ def closing_on_error(fd: int) -> Iterator[None]:
     except BaseException:
         close_quietly(fd)
         raise
+
+
+def sync_folder(fd: int) -> None:
+    """Wait until the names in a folder will outlive the machine, where the file system can do that."""
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC_FOLDERS:
+            raise
 
 
 def read_full(fd: int, buffer: memoryview, offset: int, name: str, *, wait: bool) -> None:

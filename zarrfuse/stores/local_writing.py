@@ -45,6 +45,7 @@ from zarrfuse.errors import (
 )
 from zarrfuse.stores import ownership
 from zarrfuse.stores.base import OWN_NAME, Like, WritableStore
+from zarrfuse.stores.descriptor import sync_folder
 from zarrfuse.stores.kept_folders import KeptFolders
 from zarrfuse.stores.local import LONGEST_KEY, LocalStore
 from zarrfuse.stores.local_file import LocalFile
@@ -57,7 +58,6 @@ _ANY = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO that took a file's place must not h
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _RACES_TOLERATED = 100
 _RENAME_NOREPLACE = 1
-_CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
 
 _renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 if _renameat2 is not None:  # not in every C library
@@ -253,11 +253,7 @@ class WritableLocalStore(LocalStore, WritableStore):
     def sync_folder(self, key: str) -> None:
         """See `base.WritableStore`. Nothing happens on file systems that cannot do that."""
         with self._folders.opened(key, _LIST) as fd:
-            try:
-                os.fsync(fd)
-            except OSError as error:
-                if error.errno not in _CANNOT_SYNC_FOLDERS:
-                    raise
+            sync_folder(fd)
 
     # -- both --------------------------------------------------------------------------------
 

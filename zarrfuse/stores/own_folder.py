@@ -22,6 +22,7 @@ from stat import S_IMODE, S_IRWXG, S_IRWXO, S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, 
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.beneath import open_beneath
+from zarrfuse.stores.descriptor import sync_folder
 from zarrfuse.stores.root import Root
 
 log = logging.getLogger(__name__)
@@ -118,6 +119,8 @@ class OwnFolder:
                 continue
             except PermissionError:
                 raise Denied(f"{OWN_NAME} may not be made in {self.root.path}") from None
+            else:
+                self._sync_root()
             try:
                 return self.opened()
             except FileNotFoundError:
@@ -125,6 +128,15 @@ class OwnFolder:
             except PermissionError:
                 raise Denied(f"{self.path} may not be used by this user") from None
         raise OSError(errno.EBUSY, f"{self.path} is made and deleted all the time")
+
+    def _sync_root(self) -> None:
+        """Journals are synced in the folder; they outlive the machine only if its own name does."""
+        with suppress(PermissionError):  # the root may be written and not read
+            fd = os.open(".", _LIST | os.O_CLOEXEC, dir_fd=self.root.fd)
+            try:
+                sync_folder(fd)
+            finally:
+                os.close(fd)
 
     def is_there(self) -> bool:
         """Whether there is anything of its name, which may count or not: somebody may be storing."""
