@@ -101,12 +101,12 @@ class Commits:
                     self._workspace.close(keep=self._has_journals())
 
     def close(self) -> None:
-        """Delete what only this process needs. All spools have been closed.
+        """Delete what only this process needs. All spools have been closed, and none can be made any more.
 
         What could not be done of its commits is tried again; if it still cannot, it stays. Where a
         commit is still under way after `CLOSE_WAITS_S`, all stays, and is left to `recover`.
         """
-        with self._under_way.stopped(CLOSE_WAITS_S) as is_quiet:
+        with self._under_way.stopped(CLOSE_WAITS_S, for_good=True) as is_quiet:
             if is_quiet:
                 self._close()
             else:
@@ -130,8 +130,12 @@ class Commits:
     # -- spools
 
     def spool(self) -> Spool:
-        """A new, empty spool file. Raises `OSError`, and `Denied` where no workspace may be made."""
-        opened = None if self._spool_dir else self._workspace.open_spool()
+        """A new, empty spool file.
+
+        Raises `OSError`, EBUSY if the store is closed, and `Denied` where no workspace may be made.
+        """
+        with self._under_way.one():
+            opened = None if self._spool_dir else self._workspace.open_spool()
         if opened is None:
             return nameless_spool(self._spool_dir)
         fd, key = opened
