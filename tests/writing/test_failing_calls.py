@@ -112,6 +112,22 @@ def check(way: str, faults: Faults, root: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_a_call_fails(
+    way: str, tmp_path: Path, sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in sample.steps(MOST_CALLS, every=EVERY):
+        faults = Faults(number)
+        with monkeypatch.context() as patched:
+            for name in CALLS:
+                patched.setattr(os, name, before(faults, getattr(os, name)))
+            patched.setattr(ofd, "lock", before(faults, ofd.lock))
+            check(way, faults, tmp_path / str(number))
+        if faults.count <= number:
+            return
+    raise AssertionError("it has no end")
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_descriptor_is_closed_and_tells_of_an_error(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

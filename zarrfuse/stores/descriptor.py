@@ -32,6 +32,10 @@ _REMOTE = frozenset(
     }
 )
 _CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
+# Errors of copy_file_range(2) that say that it cannot, not that the disk could not.
+_CANNOT_COPY = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
+)
 _fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
 _fstatfs.argtypes = [ctypes.c_int, ctypes.c_void_p]
 
@@ -67,6 +71,36 @@ def sync_folder(fd: int) -> None:
     except OSError as error:
         if error.errno not in _CANNOT_SYNC_FOLDERS:
             raise
+
+
+def copied_by_kernel(source: int, start: int, stop: int, target: int) -> int:
+    """Copy bytes [start, stop) of one file to the beginning of another, as far as the kernel does that.
+
+    How many bytes those are: 0 between most file systems.
+    """
+    at = start
+    while at < stop:
+        try:
+            count = os.copy_file_range(source, target, stop - at, at, at - start)
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY:
+                raise
+            break
+        if not count:
+            break
+        at += count
+    return at - start
+
+
+def write_full(fd: int, data: bytes | memoryview, offset: int, name: str) -> None:
+    """Write all of `data` at `offset`. Raises `OSError`, with `name` in ENOSPC where nothing is taken."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        count = os.pwrite(fd, rest, offset)
+        if not count:
+            raise OSError(errno.ENOSPC, f"{name} takes no more bytes")
+        rest = rest[count:]
+        offset += count
 
 
 def read_full(fd: int, buffer: memoryview, offset: int, name: str, *, wait: bool) -> None:

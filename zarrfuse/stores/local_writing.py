@@ -45,11 +45,11 @@ from zarrfuse.errors import (
 )
 from zarrfuse.stores import ownership
 from zarrfuse.stores.base import OWN_NAME, Like, WritableStore
-from zarrfuse.stores.descriptor import sync_folder
+from zarrfuse.stores.descriptor import closing_on_error, sync_folder
 from zarrfuse.stores.kept_folders import KeptFolders
 from zarrfuse.stores.local import LONGEST_KEY, LocalStore
 from zarrfuse.stores.local_file import LocalFile
-from zarrfuse.stores.new_file import discard, inode_of, status_of, write_new
+from zarrfuse.stores.new_file import discarding_on_error, inode_of, status_of, write_new
 from zarrfuse.stores.own_folder import new_file
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
@@ -113,7 +113,8 @@ class WritableLocalStore(LocalStore, WritableStore):
                     if _is_own(key):
                         return LocalFile(new_file(folder, name, flags), key)
                     fd = os.open(name, flags | _NEW, 0o666, dir_fd=folder)
-                    ownership.give_new_file(fd, folder)
+                    with discarding_on_error(folder, name), closing_on_error(fd):
+                        ownership.give_new_file(fd, folder)
                     return LocalFile(fd, key)
                 except FileExistsError:
                     if exclusive:
@@ -140,15 +141,12 @@ class WritableLocalStore(LocalStore, WritableStore):
         if like is None and not _is_own(key):
             like = key
         with self._dressing(like) as dress, self._at(key) as (folder, name), _ours(key):
+            write = partial(write_new, sync=sync, mtime_ns=mtime_ns, dress=dress)
             if _is_own(key) and key.count("/") > 1:
                 try:
                     fd = new_file(folder, name, os.O_WRONLY)
-                    write_new(
-                        *(fd, folder, name, source, start, stop),
-                        sync=sync,
-                        mtime_ns=mtime_ns,
-                        dress=dress,
-                    )
+                    with discarding_on_error(folder, name):
+                        write(fd, name, source, start, stop)
                     return
                 except FileExistsError:
                     if new:
@@ -160,23 +158,13 @@ class WritableLocalStore(LocalStore, WritableStore):
             if old is not None and S_ISDIR(old.st_mode):
                 raise IsAFolder(f"{key} is a folder")
             with self._temporary(folder) as (at, temporary, fd):
-                inode = inode_of(os.fstat(fd))
-                write_new(
-                    *(fd, at, temporary, source, start, stop),
-                    sync=sync,
-                    mtime_ns=mtime_ns,
-                    dress=dress,
-                )
-                try:
-                    if inode_of(os.stat(temporary, dir_fd=at, follow_symlinks=False)) != inode:
-                        raise Denied(f"{key}: others have replaced {temporary} meanwhile")
-                    if new:
-                        _rename_new(at, temporary, folder, name)
-                    else:
-                        os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=folder)
-                except BaseException:
-                    discard(at, temporary)
-                    raise
+                inode = write(fd, temporary, source, start, stop)
+                if inode_of(os.stat(temporary, dir_fd=at, follow_symlinks=False)) != inode:
+                    raise Denied(f"{key}: others have replaced {temporary} meanwhile")
+                if new:
+                    _rename_new(at, temporary, folder, name)
+                else:
+                    os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=folder)
 
     def remove(self, key: str) -> None:
         """See `base.WritableStore`."""
@@ -301,31 +289,39 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     @contextmanager
     def _temporary(self, folder: int) -> Iterator[tuple[int, str, int]]:
-        """A new file that can be renamed into a folder: the folder it is in, its name, a descriptor."""
+        """A new file that can be renamed into a folder: the folder it is in, its name, a descriptor.
+
+        The descriptor is to be closed; the file is deleted if the block raises.
+        """
         name = f"put-{secrets.token_hex(8)}"
         for _ in range(_RACES_TOLERATED):  # who is done deletes the folder of our own
             own = self.own.make()
             try:
                 if os.fstat(own).st_dev != os.fstat(folder).st_dev:
                     name += ".partial"
-                    yield folder, name, os.open(name, os.O_WRONLY | _NEW, 0o600, dir_fd=folder)
+                    fd = os.open(name, os.O_WRONLY | _NEW, 0o600, dir_fd=folder)
+                    with discarding_on_error(folder, name):
+                        yield folder, name, fd
                     return
                 try:
                     fd = new_file(own, name, os.O_WRONLY)
                 except FileNotFoundError:
                     continue
-                yield own, name, fd
+                with discarding_on_error(own, name):
+                    yield own, name, fd
                 return
             finally:
                 os.close(own)
         raise Denied(f"{self.own.path} is deleted again and again")
 
     def _file(self, fd: int, key: str) -> LocalFile:
-        mode = os.fstat(fd).st_mode
-        if S_ISREG(mode):
-            return LocalFile(fd, key)
-        os.close(fd)
-        raise IsAFolder(f"{key} is a folder") if S_ISDIR(mode) else NotFound(f"{key} is no file")
+        with closing_on_error(fd):
+            mode = os.fstat(fd).st_mode
+            if S_ISREG(mode):
+                return LocalFile(fd, key)
+            raise (
+                IsAFolder(f"{key} is a folder") if S_ISDIR(mode) else NotFound(f"{key} is no file")
+            )
 
     def _move_over(self, key: str, new_key: str, *, new: bool) -> None:
         file = self.edit(key, write=False)

@@ -22,7 +22,8 @@ from stat import S_IMODE, S_IRWXG, S_IRWXO, S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, 
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.beneath import open_beneath
-from zarrfuse.stores.descriptor import sync_folder
+from zarrfuse.stores.descriptor import closing_on_error, sync_folder
+from zarrfuse.stores.new_file import discarding_on_error
 from zarrfuse.stores.root import Root
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,8 @@ class OwnFolder:
         """The folder itself as a descriptor, private if it can be. Raises as `open`."""
         fd = self.open(b"", flags)
         if not flags & os.O_PATH:
-            self._set_mode(fd)
+            with closing_on_error(fd):
+                self._set_mode(fd)
         return fd
 
     def _step(self, fd: int, name: bytes, flags: int, wait: bool, shown: str, depth: int) -> int:
@@ -199,8 +201,9 @@ def new_file(folder: int, name: str, flags: int) -> int:
     """Make a file in a folder of the workspace, for those alone who may use the folder."""
     new = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(name, flags | new, 0o600, dir_fd=folder)
-    if os.fstat(folder).st_mode & S_IWGRP:  # the umask may keep the group out
-        os.fchmod(fd, 0o660)
+    with discarding_on_error(folder, name), closing_on_error(fd):
+        if os.fstat(folder).st_mode & S_IWGRP:  # the umask may keep the group out
+            os.fchmod(fd, 0o660)
     return fd
 
 
@@ -208,8 +211,9 @@ def new_folder(folder: int, name: str) -> int:
     """Make a folder in a folder of the workspace; a descriptor of it."""
     os.mkdir(name, 0o700, dir_fd=folder)
     fd = os.open(name, _LIST | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    if os.fstat(folder).st_mode & S_IWGRP:
-        os.fchmod(fd, 0o2770)
+    with closing_on_error(fd):
+        if os.fstat(folder).st_mode & S_IWGRP:
+            os.fchmod(fd, 0o2770)
     return fd
 
 

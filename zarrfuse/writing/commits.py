@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from zarrfuse.errors import Corrupt, Exists, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
+from zarrfuse.stores.descriptor import copied_by_kernel, write_full
 from zarrfuse.writing import journal as journals
 from zarrfuse.writing.forward import RolledForward, rolled_forward, unwrapped
 from zarrfuse.writing.journal import Journal, Judge, Part, Refused
@@ -425,16 +426,7 @@ class Commits:
 
 def copy_reader(reader: Reader, fd: int, size: int) -> None:
     """Copy the first `size` bytes of a reader to the beginning of a file."""
-    if isinstance(reader, OnDisk):
-        at = 0
-        with suppress(OSError):  # not between all file systems
-            while at < size:
-                count = os.copy_file_range(reader.fileno(), fd, size - at, at, at)
-                if not count:
-                    break
-                at += count
-    else:
-        at = 0
+    at = copied_by_kernel(reader.fileno(), 0, size, fd) if isinstance(reader, OnDisk) else 0
     buffer = memoryview(bytearray(min(size - at, _COPIED_AT_ONCE)))
     while at < size:
         piece = buffer[: size - at]
@@ -444,9 +436,5 @@ def copy_reader(reader: Reader, fd: int, size: int) -> None:
 
 
 def write_all(fd: int, data: bytes | memoryview, offset: int) -> None:
-    """Write all of `data` at `offset`."""
-    rest = memoryview(data).cast("B")
-    while rest:
-        count = os.pwrite(fd, rest, offset)
-        rest = rest[count:]
-        offset += count
+    """Write all of `data` to a spool file at `offset`."""
+    write_full(fd, data, offset, "the spool file")
