@@ -96,7 +96,7 @@ class LocalWorkspace:
         """See `Workspace`."""
         self._own.refuse_root()
         with suppress(FileNotFoundError, PermissionError):
-            os.close(self._own.open(b"", os.O_PATH))
+            os.close(self._own.opened())
 
     def clean(self, named: Callable[[], Container[str]]) -> None:
         """See `Workspace`."""

@@ -19,8 +19,7 @@ _LOCK = os.O_RDWR | os.O_NONBLOCK
 def open_lock_file(own: OwnFolder, folder: int) -> int:
     """A descriptor of the lock file in `.zarrfuse/`, which is open as `folder`.
 
-    Raises `Denied` if it does not count, `PermissionError`, and `FileNotFoundError` if the folder has been
-    deleted.
+    Raises `Denied` if it does not count, and `FileNotFoundError` if the folder has been deleted.
     """
     while True:
         with suppress(FileExistsError):
