@@ -230,7 +230,8 @@ class LocalWorkspace:
     def _is_unused(self, own: int) -> bool:
         """Whether nobody lives and there is no journal; who is dead is deleted then."""
         dead = self._dead(own)
-        names = os.listdir(own)
+        with os.scandir(own) as found:
+            names = [entry.name for entry in found if entry.is_file(follow_symlinks=False)]
         if any(is_name(name) for name in names):
             return False
         for name in dead:
