@@ -16,6 +16,8 @@ where the root may be written by its group, and not by everybody, what belongs t
 import errno
 import logging
 import os
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from stat import S_IMODE, S_IRWXG, S_IRWXO, S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
 
@@ -33,6 +35,8 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY
 _LIST = os.O_RDONLY | os.O_DIRECTORY
 _NO_FOLDER = frozenset({errno.ENOTDIR, errno.ELOOP})
 _RACES_TOLERATED = 1000
+_LET_IN_WITHIN_S = 0.2
+_NAP_S = 0.002
 _PROCESSES = 1
 """How deep in it the folders of processes lie."""
 
@@ -75,17 +79,38 @@ class OwnFolder:
         return fd
 
     def open_in(self, folder: int, name: str, flags: int) -> int:
-        """The same for a name in the folder itself, which is open as `folder`."""
-        shown = os.path.join(OWN_NAME, name)
-        return self._step(folder, os.fsencode(name), flags, True, shown, _PROCESSES)
+        """The same for a name in the folder itself, which is open as `folder`.
 
-    def opened(self, flags: int = _LIST) -> int:
-        """The folder itself as a descriptor, private if it can be. Raises as `open`."""
-        fd = self.open(b"", flags)
-        if not flags & os.O_PATH:
-            with closing_on_error(fd):
-                self._set_mode(fd)
+        Raises `Denied` where the system does not let this user open it.
+        """
+        shown = os.path.join(OWN_NAME, name)
+        path = os.fsencode(name)
+        try:
+            return self._in_time(lambda: self._step(folder, path, flags, True, shown, _PROCESSES))
+        except PermissionError:
+            raise self._refused(shown, "may not be used by this user") from None
+
+    def opened(self) -> int:
+        """The folder itself as a descriptor, private if it can be. Raises as `open_in`."""
+        try:
+            fd = self._in_time(lambda: self.open(b"", _LIST))
+        except PermissionError:
+            os.close(self.open(b"", _FOLDER))  # it may be plain why
+            raise self._refused(OWN_NAME, "may not be used by this user") from None
+        with closing_on_error(fd):
+            self._set_mode(fd)
         return fd
+
+    def _in_time(self, open_: Callable[[], int]) -> int:
+        """What `open_` opens. Who has just made it lets the others of his group in a moment later."""
+        until = time.monotonic() + _LET_IN_WITHIN_S
+        while True:
+            try:
+                return open_()
+            except (Denied, PermissionError):
+                if not _is_shared(self.root.status()) or time.monotonic() >= until:
+                    raise
+            time.sleep(_NAP_S)
 
     def _step(self, fd: int, name: bytes, flags: int, wait: bool, shown: str, depth: int) -> int:
         try:
@@ -127,8 +152,6 @@ class OwnFolder:
                 return self.opened()
             except FileNotFoundError:
                 continue  # its last user has just deleted it
-            except PermissionError:
-                raise Denied(f"{self.path} may not be used by this user") from None
         raise OSError(errno.EBUSY, f"{self.path} is made and deleted all the time")
 
     def _sync_root(self) -> None:

@@ -98,7 +98,7 @@ class LocalWorkspace:
         """See `Workspace`."""
         self._own.refuse_root()
         with suppress(FileNotFoundError, PermissionError):
-            os.close(self._own.open(b"", os.O_PATH))
+            os.close(self._own.opened())
 
     def clean(self, named: Callable[[], Named]) -> None:
         """See `Workspace`."""
@@ -229,7 +229,8 @@ class LocalWorkspace:
     def _is_unused(self, own: int) -> bool:
         """Whether nobody lives and there is no journal; who is dead is deleted then."""
         dead = self._dead(own)
-        names = os.listdir(own)
+        with os.scandir(own) as found:
+            names = [entry.name for entry in found if entry.is_file(follow_symlinks=False)]
         if any(is_name(name) for name in names):
             return False
         for name in dead:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from zarrfuse.errors import Corrupt, NotAFolder, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.writing import journal as journals
-from zarrfuse.writing.journal import Judge
+from zarrfuse.writing.journal import Judge, Refused
 from zarrfuse.writing.locks import Locks
 from zarrfuse.writing.rolling import roll_forward
 from zarrfuse.writing.workspace import Named, Workspace, own_folder_of
@@ -43,6 +43,8 @@ def recover(
             continue
         try:
             finish(store, locks, name, judge)
+        except Refused as error:
+            log.error("%s: it is neither done nor deleted", error)
         except (ZarrfuseError, OSError) as error:
             log.error("a write that was interrupted cannot be finished: %s", text_of(error))
     try:
@@ -66,6 +68,26 @@ def finish(store: WritableStore, locks: Locks, name: str, judge: Judge | None = 
             return
         roll_forward(store, journal)
         log.info("finished storing %s, which was interrupted", journal.key)
+
+
+def delete_refused(store: WritableStore, locks: Locks, judge: Judge) -> list[str]:
+    """Delete the journals that the `judge` is against; why, for each. `recover` deletes their parts then.
+
+    Only where somebody has asked for it: the array of a journal may come back.
+    """
+    why: list[str] = []
+    try:
+        found = list(journals.journals(store))
+    except (ZarrfuseError, OSError):
+        return why  # no workspace, or one that `recover` refuses
+    for name, _ in found:
+        with suppress(ZarrfuseError, OSError), locks.of_journal(name, timeout_s=_PATIENCE_S):
+            try:
+                journals.load(store, name, judge)
+            except Refused as error:
+                store.remove(f"{OWN_NAME}/{name}")
+                why.append(str(error))
+    return why
 
 
 def named_folders(store: WritableStore) -> Named:
