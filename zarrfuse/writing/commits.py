@@ -16,23 +16,24 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
-from zarrfuse.errors import Corrupt, Exists, NotFound, ZarrfuseError, text_of
+from zarrfuse.errors import Exists, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.access import Access
-from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
+from zarrfuse.stores.base import Reader, WritableStore
 from zarrfuse.stores.descriptor import copied_by_kernel, write_full
 from zarrfuse.writing import journal as journals
 from zarrfuse.writing.forward import RolledForward, rolled_forward, unwrapped
-from zarrfuse.writing.journal import Journal, Judge, Part, Refused
+from zarrfuse.writing.journal import Journal, Judge, Part
 from zarrfuse.writing.keys_workspace import KeysWorkspace
 from zarrfuse.writing.local_workspace import LocalWorkspace
 from zarrfuse.writing.locks import Locks
 from zarrfuse.writing.recovery import finish, recover
-from zarrfuse.writing.rolling import folder_of, make_folders, roll_forward, with_folder
+from zarrfuse.writing.rolling import finish_journal, folder_of, make_folders, with_folder
 from zarrfuse.writing.several import Several
 from zarrfuse.writing.spool import Spool, nameless_spool
 from zarrfuse.writing.under_way import UnderWay
+from zarrfuse.writing.undo import OnDisk as OnDisk  # noqa: PLC0414 (for `spooled`)
 from zarrfuse.writing.undo import close_quietly, discard
 from zarrfuse.writing.workspace import Workspace, own_folder_of
 
@@ -49,14 +50,6 @@ class Target(NamedTuple):
     key: str
     start: int
     stop: int
-
-
-@runtime_checkable
-class OnDisk(Protocol):
-    """A reader of a file that has a descriptor."""
-
-    def fileno(self) -> int:
-        """The descriptor; it stays the reader's to close."""
 
 
 class Commits:
@@ -399,16 +392,8 @@ class Commits:
 
     def _finish(self, key: str) -> None:
         """Do what a journal of the chunk says, if there is one. The lock is held."""
-        name = journals.name_of(key)
-        if not self._is_there(f"{OWN_NAME}/{name}"):
-            return
-        try:
-            roll_forward(self._stored, journals.load(self._stored, name, self._judge))
-        except (Corrupt, Refused) as error:  # nobody may do it, and the chunk is replaced
-            log.warning("%s; the chunk is stored anew", error)
-            self._stored.remove(f"{OWN_NAME}/{name}")
-        except NotFound:
-            pass
+        if self._is_there(journals.key_of(key)):
+            finish_journal(self._stored, journals.name_of(key), self._judge, is_replaced=True)
 
     def _may_be_there(self, key: str) -> bool:
         try:

@@ -269,7 +269,7 @@ class LocalWorkspace:
             except ofd.NoLocksHere:
                 return time.time() - os.fstat(folder).st_mtime < OLD_S
             finally:
-                os.close(alive)
+                close_quietly(alive)
             return False
         finally:
             os.close(folder)

@@ -9,12 +9,12 @@ import math
 import time
 from contextlib import suppress
 
-from zarrfuse.errors import Corrupt, NotAFolder, NotFound, ZarrfuseError, text_of
+from zarrfuse.errors import NotAFolder, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.writing import journal as journals
 from zarrfuse.writing.journal import Judge, Refused
 from zarrfuse.writing.locks import Locks
-from zarrfuse.writing.rolling import roll_forward
+from zarrfuse.writing.rolling import finish_journal
 from zarrfuse.writing.workspace import Named, Workspace, own_folder_of
 
 log = logging.getLogger(__name__)
@@ -60,14 +60,9 @@ def finish(store: WritableStore, locks: Locks, name: str, judge: Judge | None = 
     `TimedOut` if somebody holds the lock for long.
     """
     with suppress(NotFound), locks.of_journal(name, timeout_s=_PATIENCE_S):
-        try:
-            journal = journals.load(store, name, judge)
-        except Corrupt as error:
-            log.warning("%s; it is deleted", error)
-            store.remove(f"{OWN_NAME}/{name}")
-            return
-        roll_forward(store, journal)
-        log.info("finished storing %s, which was interrupted", journal.key)
+        journal = finish_journal(store, name, judge)
+        if journal is not None:
+            log.info("finished storing %s, which was interrupted", journal.key)
 
 
 def delete_refused(store: WritableStore, locks: Locks, judge: Judge) -> list[str]:

@@ -25,8 +25,11 @@ _MOST_OPEN = 64
 
 
 @runtime_checkable
-class _OnDisk(Protocol):
-    def fileno(self) -> int: ...
+class OnDisk(Protocol):
+    """A reader of a file that has a descriptor."""
+
+    def fileno(self) -> int:
+        """The descriptor; it stays the reader's to close."""
 
 
 class Before:
@@ -76,7 +79,7 @@ class Before:
         except (ZarrfuseError, OSError):
             return None
         try:
-            if old is None or not isinstance(old, _OnDisk) or not isinstance(now, _OnDisk):
+            if old is None or not isinstance(old, OnDisk) or not isinstance(now, OnDisk):
                 return False
             return os.path.sameopenfile(old.fileno(), now.fileno())
         finally:
@@ -96,7 +99,7 @@ class Before:
                 reader = self._old[part.key]  # KeyError: too many, or not to be read
                 temporary = None
                 if reader is not None:
-                    if not isinstance(reader, _OnDisk):
+                    if not isinstance(reader, OnDisk):
                         raise TypeError(f"{part.key} is not open as a file")
                     temporary = workspace.temporary()
                     parts.append(Part(part.key, temporary))
