@@ -22,7 +22,7 @@ from zarrfuse.errors import Denied, NameTooLong, NotAFolder, NotFound, ZarrfuseE
 from zarrfuse.stores.access import Access, all_of, way_through
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.stores.beneath import open_beneath
-from zarrfuse.stores.descriptor import is_remote, read_full
+from zarrfuse.stores.descriptor import close_quietly, is_remote, read_full
 from zarrfuse.stores.own_folder import OwnFolder
 from zarrfuse.stores.root import Root
 
@@ -148,10 +148,13 @@ class LocalStore(Store):
     def open(self, key: str, *, wait: bool = True) -> LocalReader:
         """See `base.Store`."""
         fd = self._open(key, _READ, wait=wait)
-        status = os.fstat(fd)
-        if not S_ISREG(status.st_mode):
-            os.close(fd)
-            raise NotFound(f"{key} is no file")
+        try:
+            status = os.fstat(fd)
+            if not S_ISREG(status.st_mode):
+                raise NotFound(f"{key} is no file")
+        except BaseException:
+            close_quietly(fd)
+            raise
         return LocalReader(fd, key, status)
 
     def is_still(self, key: str, reader: Reader, *, wait: bool = True) -> bool:

@@ -24,6 +24,8 @@ from stat import S_IMODE, S_IRWXG, S_IRWXO, S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, 
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.beneath import open_beneath
+from zarrfuse.stores.descriptor import closing_on_error, sync_folder
+from zarrfuse.stores.new_file import discarding_on_error
 from zarrfuse.stores.root import Root
 
 log = logging.getLogger(__name__)
@@ -95,7 +97,8 @@ class OwnFolder:
         except PermissionError:
             os.close(self.open(b"", _FOLDER))  # it may be plain why
             raise self._refused(OWN_NAME, "may not be used by this user") from None
-        self._set_mode(fd)
+        with closing_on_error(fd):
+            self._set_mode(fd)
         return fd
 
     def _in_time(self, open_: Callable[[], int]) -> int:
@@ -145,11 +148,22 @@ class OwnFolder:
                 continue
             except PermissionError:
                 raise Denied(f"{OWN_NAME} may not be made in {self.root.path}") from None
+            else:
+                self._sync_root()
             try:
                 return self.opened()
             except FileNotFoundError:
                 continue  # its last user has just deleted it
         raise OSError(errno.EBUSY, f"{self.path} is made and deleted all the time")
+
+    def _sync_root(self) -> None:
+        """Journals are synced in the folder; they outlive the machine only if its own name does."""
+        with suppress(PermissionError):  # the root may be written and not read
+            fd = os.open(".", _LIST | os.O_CLOEXEC, dir_fd=self.root.fd)
+            try:
+                sync_folder(fd)
+            finally:
+                os.close(fd)
 
     def is_there(self) -> bool:
         """Whether there is anything of its name, which may count or not: somebody may be storing."""
@@ -217,8 +231,9 @@ def new_file(folder: int, name: str, flags: int) -> int:
     """Make a file in a folder of the workspace, for those alone who may use the folder."""
     new = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(name, flags | new, 0o600, dir_fd=folder)
-    if os.fstat(folder).st_mode & S_IWGRP:  # the umask may keep the group out
-        os.fchmod(fd, 0o660)
+    with discarding_on_error(folder, name), closing_on_error(fd):
+        if os.fstat(folder).st_mode & S_IWGRP:  # the umask may keep the group out
+            os.fchmod(fd, 0o660)
     return fd
 
 
@@ -226,8 +241,9 @@ def new_folder(folder: int, name: str) -> int:
     """Make a folder in a folder of the workspace; a descriptor of it."""
     os.mkdir(name, 0o700, dir_fd=folder)
     fd = os.open(name, _LIST | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    if os.fstat(folder).st_mode & S_IWGRP:
-        os.fchmod(fd, 0o2770)
+    with closing_on_error(fd):
+        if os.fstat(folder).st_mode & S_IWGRP:
+            os.fchmod(fd, 0o2770)
     return fd
 
 

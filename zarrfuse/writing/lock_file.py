@@ -9,6 +9,7 @@ may not see each other; they are the first two to write to that copy.
 import os
 from contextlib import suppress
 
+from zarrfuse.stores.descriptor import close_quietly, closing_on_error
 from zarrfuse.stores.new_file import inode_of, status_of
 from zarrfuse.stores.own_folder import OwnFolder, new_file
 from zarrfuse.writing.workspace import LOCK_NAME
@@ -26,12 +27,11 @@ def open_lock_file(own: OwnFolder, folder: int) -> int:
             return new_file(folder, LOCK_NAME, _LOCK)
         with suppress(FileNotFoundError):  # its last user has just deleted it
             fd = own.open_in(folder, LOCK_NAME, _LOCK)
-            # Where the folder cannot be private either, the file system does not keep modes.
-            if own.is_private(fd) or not own.is_private(folder):
-                return fd
-            try:
+            with closing_on_error(fd):
+                # Where the folder cannot be private either, the file system does not keep modes.
+                if own.is_private(fd) or not own.is_private(folder):
+                    return fd
                 found = status_of(folder, LOCK_NAME)
                 if found is not None and inode_of(found) == inode_of(os.fstat(fd)):
                     os.unlink(LOCK_NAME, dir_fd=folder)
-            finally:
-                os.close(fd)
+            close_quietly(fd)

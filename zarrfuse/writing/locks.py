@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from zarrfuse.config import Tuning
 from zarrfuse.errors import TimedOut, ZarrfuseError
+from zarrfuse.stores.descriptor import close_quietly
 from zarrfuse.stores.own_folder import OwnFolder
 from zarrfuse.writing import journal as journals
 from zarrfuse.writing import ofd
@@ -87,7 +88,7 @@ class _LockFile:
         return os.fstat(self.fd).st_nlink > 0
 
     def __del__(self) -> None:
-        os.close(self.fd)
+        close_quietly(self.fd)
 
 
 class Locks:

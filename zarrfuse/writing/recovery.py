@@ -5,8 +5,8 @@ store that has no locks between processes, once it is old. Used by `commits`, at
 """
 
 import logging
+import math
 import time
-from collections.abc import Container
 from contextlib import suppress
 
 from zarrfuse.errors import Corrupt, NotAFolder, NotFound, ZarrfuseError, text_of
@@ -15,7 +15,7 @@ from zarrfuse.writing import journal as journals
 from zarrfuse.writing.journal import Judge, Refused
 from zarrfuse.writing.locks import Locks
 from zarrfuse.writing.rolling import roll_forward
-from zarrfuse.writing.workspace import Workspace, own_folder_of
+from zarrfuse.writing.workspace import Named, Workspace, own_folder_of
 
 log = logging.getLogger(__name__)
 
@@ -90,25 +90,22 @@ def delete_refused(store: WritableStore, locks: Locks, judge: Judge) -> list[str
     return why
 
 
-class _All:
-    """Every name."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
-def named_folders(store: WritableStore) -> Container[str]:
-    """The folders with temporary parts that journals name; all, if one cannot be read."""
-    named: set[str] = set()
+def named_folders(store: WritableStore) -> Named:
+    """The folders with temporary parts that journals name, or may name."""
+    names: set[str] = set()
+    unread_ns = -math.inf
     try:
-        for name, _ in list(journals.journals(store)):
-            with suppress(NotFound):
-                for part in journals.load(store, name).parts:
-                    if part.temporary is not None:
-                        named.add(part.temporary.split("/")[1])
+        found = list(journals.journals(store))
     except NotFound:
-        return named
-    except (ZarrfuseError, OSError) as error:
-        log.warning("all temporary parts stay: %s", text_of(error))
-        return _All()
-    return named
+        found = []
+    for name, mtime_ns in found:
+        try:
+            parts = journals.load(store, name).parts
+        except NotFound:
+            continue
+        except (ZarrfuseError, OSError) as error:
+            log.warning("temporary parts from before stay: %s", text_of(error))
+            unread_ns = max(unread_ns, mtime_ns)
+        else:
+            names |= {part.temporary.split("/")[1] for part in parts if part.temporary is not None}
+    return Named(names, unread_ns)

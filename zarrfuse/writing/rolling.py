@@ -9,6 +9,7 @@ part is deleted before any other part is moved, and the last part is moved last:
 parts are mixed, the chunk lacks one, and nobody takes it for whole.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from zarrfuse.errors import Corrupt, Exists, NotFound
@@ -99,6 +100,17 @@ def make_folders(store: WritableStore, folder: str, *, sync: bool = True) -> Non
             store.make_folder(folder)
     if sync:
         store.sync_folder(above)
+
+
+def with_folder(
+    store: WritableStore, key: str, store_it: Callable[[], None], *, sync: bool = True
+) -> None:
+    """Store a key; if that raises `NotFound`, make its folder, and try once more."""
+    try:
+        store_it()
+    except NotFound:
+        make_folders(store, folder_of(key), sync=sync)
+        store_it()
 
 
 def folder_of(key: str) -> str:

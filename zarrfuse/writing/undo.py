@@ -8,6 +8,7 @@ journal takes the place of the first: so there is the new chunk before, and the 
 import logging
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, runtime_checkable
 
@@ -53,7 +54,7 @@ class Before:
     def _close(self) -> None:
         for reader in self._old.values():
             if reader is not None:
-                reader.close()
+                close_quietly(reader)
 
     def _open(self, key: str) -> None:
         try:
@@ -79,7 +80,7 @@ class Before:
                 return False
             return os.path.sameopenfile(old.fileno(), now.fileno())
         finally:
-            now.close()
+            close_quietly(now)
 
     def journal(self, workspace: Workspace, moved: Sequence[Part]) -> Journal:
         """Put the old bytes of the parts that were `moved`, and the journal that moves them back.
@@ -104,10 +105,9 @@ class Before:
                         reader.fileno(),
                         0,
                         reader.size,
-                        sync=True,
                         mtime_ns=reader.mtime_ns,
+                        like=reader.fileno(),
                     )
-                    store.dress(temporary, reader.fileno())
                 else:
                     parts.append(Part(part.key, None))
             store.sync_folder(workspace.folder())
@@ -118,6 +118,12 @@ class Before:
                 discard(store, parts)
                 raise
         return back
+
+
+def close_quietly(reader: Reader) -> None:
+    """Close a reader of bytes that have been copied or are not needed: an error says nothing of them."""
+    with suppress(ZarrfuseError, OSError):
+        reader.close()
 
 
 def discard(store: WritableStore, parts: Iterable[Part]) -> None:
