@@ -11,10 +11,11 @@ import pytest
 from writing.stores import store_bytes, write
 from writing.strangers import DONE, OWNER, STRANGER, as_user, public_folder
 
-from zarrfuse.errors import TimedOut
+from zarrfuse.errors import Denied, TimedOut
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.writing.commits import Commits
+from zarrfuse.writing.journal import key_of
 
 NEW = {"c/0": b"new", "c/1": b"new"}
 
@@ -93,3 +94,30 @@ def test_one_that_others_may_open_holds_up_nobody(user: int) -> None:
         with locked_by_stranger(own / "lock", own / "w-1/alive"):
             assert as_user(user, use) == DONE
         assert sorted(path.name for path in root.iterdir()) == ["c"]
+
+
+def test_a_mount_is_refused_where_one_of_somebody_else_would_refuse_each_write(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, {f"{OWN_NAME}/lock": b""})
+    os.chown(tmp_path / OWN_NAME / "lock", STRANGER, STRANGER)
+    commits = commits_of(tmp_path)
+    with pytest.raises(Denied, match=f"{OWN_NAME}/lock belongs to user {STRANGER}"):
+        commits.recover()
+    commits.close()
+    assert (tmp_path / OWN_NAME / "lock").exists()
+
+
+def test_a_folder_or_journal_of_somebody_else_is_left_alone_and_hinders_nobody(
+    tmp_path: Path,
+) -> None:
+    others = [tmp_path / OWN_NAME / "w-dead", tmp_path / key_of("c")]
+    others[0].mkdir(parents=True)
+    others[1].write_bytes(b"")
+    for path in others:
+        os.chown(path, STRANGER, STRANGER)
+    commits = commits_of(tmp_path)
+    commits.recover()
+    store_bytes(commits, "d", {"d/0": b"new", "d/1": b"new"})
+    commits.close()
+    assert all(path.exists() for path in others)

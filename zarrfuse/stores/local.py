@@ -85,15 +85,14 @@ class LocalStore(Store):
     def scan(self, folder: str) -> Iterator[Entry]:
         """See `base.Store`. One `scandir`, one `lstat` a name."""
         fd = self._open(folder, _LIST)
-        if not folder and not os.fstat(fd).st_nlink and not self.root.follow():
-            os.close(fd)
-            raise NotFound(f"{self.root.path} is deleted")
         file, subfolder, identifies = Kind.FILE, Kind.FOLDER, self.identifies
         hidden = "" if folder else OWN_NAME
         mode = uid = gid = -1  # of the name before, for nearly all names of a folder have the same
         type_ = 0
         access = Access(0, 0, 0)
         try:
+            if not folder and not os.fstat(fd).st_nlink and not self.root.follow():
+                raise NotFound(f"{self.root.path} is deleted")
             with os.scandir(fd) as names:
                 for found in names:
                     if found.name == hidden:

@@ -120,9 +120,11 @@ class OwnFolder:
                 raise self._refused(shown, "is a symlink, or no folder") from None
             raise
         try:
-            fault = _fault(os.fstat(below), self.root.status(), is_part=depth > _PROCESSES)
+            status = os.fstat(below)
+            fault = _fault(status, self.root.status(), is_part=depth > _PROCESSES)
             if fault is not None:
-                raise self._refused(shown, fault)
+                left_by = status.st_uid if depth == 0 and status.st_uid != os.geteuid() else None
+                raise self._refused(shown, fault, left_by)
         except BaseException:
             os.close(below)
             raise
@@ -211,9 +213,14 @@ class OwnFolder:
         if fault is not None:
             raise self._refused("", fault)
 
-    def _refused(self, shown: str, fault: str) -> Denied:
+    def _refused(self, shown: str, fault: str, left_by: int | None = None) -> Denied:
         path = os.path.join(self.root.path, shown) if shown else self.root.path
         text = f"{path} {fault}: what is in {OWN_NAME} is neither used nor deleted"
+        if left_by is not None:
+            text += (
+                f". If nobody is writing, run zarrfuse check --repair as user {left_by}, "
+                f"or rename {path}"
+            )
         if text not in self._told:
             self._told.add(text)
             log.warning("%s", text)

@@ -99,6 +99,8 @@ class LocalWorkspace:
         self._own.refuse_root()
         with suppress(FileNotFoundError, PermissionError):
             os.close(self._own.opened())
+            # With a lock file of somebody else's each write would be refused.
+            os.close(self._own.open(os.fsencode(LOCK_NAME), os.O_PATH))
 
     def clean(self, named: Callable[[], Named]) -> None:
         """See `Workspace`."""
