@@ -16,7 +16,8 @@ from zarrfuse.errors import (
     NotSupported,
 )
 from zarrfuse.spec.plain_writing import stored_document
-from zarrfuse.stores.base import Kind, Reader
+from zarrfuse.stores.access import Access
+from zarrfuse.stores.base import Kind, Reader, access_of
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.views.base import Writer, join
 from zarrfuse.views.chunks import ChunksFolder
@@ -97,12 +98,12 @@ class DocumentFile:
         return not self.exists() and self.writing.remembered(self.folder.path) is None
 
     def store_copy(self, reader: Reader, *, new: bool) -> None:
-        """Store what comes of the document in an open file, as old as that is.
+        """Store what comes of the document in an open file, with the time, owner and mode of that.
 
         Raises `Contradiction`, and `Exists` if it is to be `new`.
         """
         written = _bytes_of(reader, self.title)
-        self._store(written, UntilStored(new), mtime_ns=reader.mtime_ns)
+        self._store(written, UntilStored(new), mtime_ns=reader.mtime_ns, access=access_of(reader))
 
     def _store(
         self,
@@ -110,6 +111,7 @@ class DocumentFile:
         until_stored: UntilStored,
         *,
         mtime_ns: int | None = None,
+        access: Access | None = None,
         sync: bool = False,
     ) -> None:
         self._check()
@@ -119,7 +121,11 @@ class DocumentFile:
             write_all(spool.fd, text, 0)
             with until_stored.storing(spool) as new:
                 self.writing.chunks.writing.store_spool(
-                    self.folder, DOCUMENT, spool, mtime_ns=mtime_ns, sync=sync, new=new
+                    *(self.folder, DOCUMENT, spool),
+                    mtime_ns=mtime_ns,
+                    access=access,
+                    sync=sync,
+                    new=new,
                 )
         finally:
             spool.close()
