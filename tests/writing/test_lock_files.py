@@ -12,8 +12,10 @@ from writing.stores import store_bytes, write
 from writing.strangers import DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied, TimedOut
+from zarrfuse.stores import own_folder
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.writing import local_workspace, lock_file
 from zarrfuse.writing.commits import Commits
 from zarrfuse.writing.journal import key_of
 
@@ -94,6 +96,31 @@ def test_one_that_others_may_open_holds_up_nobody(user: int) -> None:
         with locked_by_stranger(own / "lock", own / "w-1/alive"):
             assert as_user(user, use) == DONE
         assert sorted(path.name for path in root.iterdir()) == ["c"]
+
+
+def test_a_file_system_that_does_not_keep_modes_has_one_lock_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of Windows: all files have the mode that was given when it was mounted."""
+    make = own_folder.new_file
+
+    def public_file(folder: int, name: str, flags: int) -> int:
+        fd = make(folder, name, flags)
+        os.fchmod(fd, 0o644)
+        return fd
+
+    for module in (lock_file, local_workspace):
+        monkeypatch.setattr(module, "new_file", public_file)
+    first, second = commits_of(tmp_path), commits_of(tmp_path)
+    first.spool().close()
+    lock = (tmp_path / OWN_NAME / "lock").stat().st_ino
+    second.recover()
+    store_bytes(second, "c", NEW)
+    assert (tmp_path / OWN_NAME / "lock").stat().st_ino == lock
+    assert len(list((tmp_path / OWN_NAME).glob("w-*"))) == 2
+    second.close()
+    first.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c"]
 
 
 def test_a_mount_is_refused_where_one_of_somebody_else_would_refuse_each_write(

@@ -201,9 +201,9 @@ class OwnFolder:
 
     # -- who is believed
 
-    def is_private(self, fd: int) -> bool:
+    def is_private(self, status: os.stat_result) -> bool:
         """Whether nobody may open it but its owner, and the group that writes the store together."""
-        status, root = os.fstat(fd), self.root.status()
+        root = self.root.status()
         is_of_group = _is_shared(root) and status.st_gid == root.st_gid
         return not status.st_mode & (S_IRWXO if is_of_group else S_IRWXO | S_IRWXG)
 

@@ -263,8 +263,8 @@ class LocalWorkspace:
             except (Denied, OSError):
                 return True
             try:
-                if not self._own.is_private(alive) and self._own.is_private(own):
-                    return False  # no process of ours made it, and others could keep it locked
+                if self._others_may_lock(own, alive):
+                    return False
                 ofd.lock(alive, 0)
             except BlockingIOError:
                 return True
@@ -275,6 +275,16 @@ class LocalWorkspace:
             return False
         finally:
             os.close(folder)
+
+    def _others_may_lock(self, own: int, alive: int) -> bool:
+        """Whether others may open `alive`, so that no process of ours made it.
+
+        Where they may open the lock file, too, all files of the file system have that mode.
+        """
+        if self._own.is_private(os.fstat(alive)):
+            return False
+        lock = os.stat(LOCK_NAME, dir_fd=own, follow_symlinks=False)
+        return self._own.is_private(lock)
 
     def _delete_folder(self, own: int, name: str) -> None:
         """Delete a process's folder with all in it. `alive` goes last: until then it can be judged."""
