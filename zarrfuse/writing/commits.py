@@ -33,7 +33,7 @@ from zarrfuse.writing.rolling import finish_journal, folder_of, make_folders, wi
 from zarrfuse.writing.several import Several
 from zarrfuse.writing.spool import Spool, nameless_spool
 from zarrfuse.writing.under_way import UnderWay
-from zarrfuse.writing.undo import close_quietly, discard
+from zarrfuse.writing.undo import OnDisk, close_quietly, discard
 from zarrfuse.writing.workspace import Workspace, own_folder_of
 
 log = logging.getLogger(__name__)
