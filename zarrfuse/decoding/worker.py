@@ -110,11 +110,13 @@ class _Decoding:
         try:
             array, store = self._opened(job, brought)
             store.brought, store.missing = brought, {}
-            if job.low is None:
+            if job.is_fill:
+                payload = self._is_fill(array)
+            elif job.low is None:
                 payload = self._checked(array, job)
             else:
                 payload = self._elements(array, job.low, job.high or [], job)
-            if job.low is None or not store.missing:
+            if not store.missing or (job.low is None and not job.is_fill):
                 return Reply("done", nbytes=payload.nbytes), [payload]
         except _Answer as answer:
             return answer.reply, []
@@ -150,7 +152,9 @@ class _Decoding:
             if isinstance(error, FileNotFoundError):
                 raise _Answer(Reply("stale")) from None
             raise _Answer(Reply("refused", text_of(error))) from None
-        if array.shape != tuple(job.shape) or array.dtype.newbyteorder("<") != _dtype(job):
+        if array.shape != tuple(job.shape) or (
+            not job.is_fill and array.dtype.newbyteorder("<") != _dtype(job)
+        ):
             raise _Answer(Reply("stale"))
         self._own_bytes += max(0, _data_bytes() - before)
         self._limit(_most_bytes(job))
@@ -184,6 +188,18 @@ class _Decoding:
         found = np.asarray(self._runner.run(array.getitem(selection)))
         elements = np.ascontiguousarray(found.astype(_dtype(job), copy=False)).reshape(-1)
         return cast("Bytes", elements.view(np.uint8))
+
+    def _is_fill(self, array: Any) -> Bytes:
+        """One byte: 1 if all elements are the fill value, bit for bit."""
+        found = np.asarray(self._runner.run(array.getitem(...)))
+        value = array.metadata.fill_value
+        if found.dtype.hasobject or found.dtype.kind == "T":  # strings of any length
+            are = found == value
+        else:
+            fill = np.array(value, found.dtype).tobytes()
+            elements = np.ascontiguousarray(found).reshape(-1).view(np.uint8)
+            are = elements.reshape(found.size, -1) == np.frombuffer(fill, np.uint8)
+        return np.array([np.all(are)], np.uint8)
 
     def _stop_others(self) -> None:
         """Wait for the chunks that are decoded beside one that failed: they take memory, too."""

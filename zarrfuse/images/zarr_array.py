@@ -7,14 +7,13 @@ exceptions of ours. Used by `decode` and `blocks`. Nothing of zarr-python is imp
 import errno
 import threading
 from collections.abc import Sequence
-from itertools import count
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zarrfuse.decoding.messages import Bytes, Job, Reply, Wanted
+from zarrfuse.decoding.messages import Bytes, Job, Reply, Wanted, array_numbers, cpu_s
 from zarrfuse.decoding.workers import WORKERS, Crashed
 from zarrfuse.errors import (
     Corrupt,
@@ -39,13 +38,10 @@ Stamp = tuple[int, int]
 
 _STORED_BYTES, _STORED_TIMES = 8 << 20, 4
 """A chunk may be stored as so many times the bytes that it has decoded, and as so many more."""
-_CPU_S, _CPU_BYTES_PER_S = 5.0, 2e6
-"""The processor time of a job: so many seconds, and one more for so many decoded bytes."""
 _LONGEST = (1 << 63) - 1
 """The longest dimension that numpy has."""
 _MOST_ROUNDS = 8
 """A worker says what it needs once for the document, the index of a shard, and the inner chunks."""
-_numbers = count()
 
 
 class ZarrArray:
@@ -69,7 +65,7 @@ class ZarrArray:
         self._node = loaded.node
         self._dtype = dtype
         self._chunks = PlainChunks(view, folder, loaded.node)
-        self._number = next(_numbers)
+        self._number = next(array_numbers)
         self._index_bytes = 0
         """Of each shard of which inner chunks are decoded by themselves; those are not read as a whole."""
         if len(self._node.codecs) == 1:
@@ -179,7 +175,7 @@ class ZarrArray:
             shape=list(self._node.shape),
             dtype=repr(np.lib.format.dtype_to_descr(self._dtype)),
             needed_bytes=needed_bytes,
-            cpu_s=_CPU_S + needed_bytes / _CPU_BYTES_PER_S,
+            cpu_s=cpu_s(needed_bytes),
             low=low,
             high=high,
         )
