@@ -37,7 +37,8 @@ Stamp = tuple[int, int]
 """Size and time of a stored chunk."""
 
 _STORED_BYTES, _STORED_TIMES = 8 << 20, 4
-"""A chunk may be stored as so many times the bytes that it has decoded, and as so many more."""
+"""A chunk may be stored as so many times the bytes that it has decoded, and as so many more. Chunks
+that are decoded together have equal shares of this; one that takes more is then tried alone."""
 _LONGEST = (1 << 63) - 1
 """The longest dimension that numpy has."""
 _MOST_ROUNDS = 8
@@ -113,7 +114,7 @@ class ZarrArray:
         shape = tuple(b - a for a, b in zip(low, high, strict=True))
         needed_bytes += len(chunks) * self._index_bytes
         known = [] if self._index_bytes else [Wanted(self._key(coords)) for coords in chunks]
-        reply, found = self._asked(list(low), list(high), needed_bytes, known)
+        reply, found = self._asked(list(low), list(high), needed_bytes, known, len(chunks))
         if reply.outcome == "done" and found.nbytes == prod(shape) * self._dtype.itemsize:
             return found.view(self._dtype).reshape(shape)
         problem = f"cannot be decoded: {_clause(reply)}"
@@ -166,7 +167,12 @@ class ZarrArray:
         self._view.report(self._refused, self._loaded.stamp)
 
     def _asked(
-        self, low: list[int] | None, high: list[int] | None, needed_bytes: int, wanted: list[Wanted]
+        self,
+        low: list[int] | None,
+        high: list[int] | None,
+        needed_bytes: int,
+        wanted: list[Wanted],
+        chunks: int = 1,
     ) -> tuple[Reply, Bytes]:
         """What a worker replies once it has been brought all that it wants."""
         job = Job(
@@ -179,7 +185,7 @@ class ZarrArray:
             low=low,
             high=high,
         )
-        most_stored = _STORED_BYTES + _STORED_TIMES * needed_bytes
+        most_stored = (_STORED_BYTES + _STORED_TIMES * needed_bytes) // chunks
         brought: dict[Wanted, Bytes | None] = {}
         for _ in range(_MOST_ROUNDS):
             try:
