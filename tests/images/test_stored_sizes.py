@@ -10,8 +10,11 @@ from datasets import array, write_keys
 from reading import opened, read
 from shown import images
 
-from zarrfuse.errors import Corrupt
+from zarrfuse.errors import Corrupt, NotSupported
+from zarrfuse.images.decode import Decoder
+from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local import LocalStore
+from zarrfuse.views.chunks import ChunksView
 
 
 def sharded(shape: tuple[int, ...], shard: tuple[int, ...], inner: tuple[int, ...]) -> bytes:
@@ -66,3 +69,28 @@ def test_small_chunks_that_are_stored_as_megabytes_are_not_brought_together(
         with pytest.raises(Corrupt, match=r"^a: chunk c/0: "):
             read(reader, reader.size - count, count)
         assert read(reader, reader.size - 1, 1) == b"\7"
+
+
+@pytest.mark.parametrize("length", [1 << 26, 1 << 62])
+def test_an_array_whose_shards_have_a_huge_index_is_refused(length: int, tmp_path: Path) -> None:
+    write_keys(tmp_path, {"a/zarr.json": sharded((length,), (length,), (1,)), "a/c/0": bytes(100)})
+    with pytest.raises(NotSupported, match=f"^a: the index of a shard has {16 * length} bytes"):
+        images(LocalStore(str(tmp_path))).child("a").open("a.npy")
+
+
+def test_large_indexes_are_not_brought_together(tmp_path: Path, bounded: None) -> None:
+    count, length = 16, 1 << 20
+    write_keys(tmp_path, {"zarr.json": sharded((count, length), (1, length), (1, 1))})
+    entries = np.full((2, 2), -1, "<i8")
+    entries[-1] = 0, 1
+    for number in range(count):
+        sparse(tmp_path / f"c/{number}/0", 16 * length, b"\xff" * 16)
+    view = ChunksView(LocalStore(str(tmp_path)), 0)
+    loaded = view.root.loaded()
+    assert loaded is not None
+    decoder = Decoder(view, ByteCache(1 << 20))
+    try:
+        found = decoder.array(loaded, view.root).read((slice(0, count), slice(length - 1, length)))
+        assert not found.any()
+    finally:
+        decoder.close()

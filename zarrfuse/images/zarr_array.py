@@ -39,6 +39,8 @@ Stamp = tuple[int, int]
 _STORED_BYTES, _STORED_TIMES = 8 << 20, 4
 """A chunk may be stored as so many times the bytes that it has decoded, and as so many more. Chunks
 that are decoded together have equal shares of this; one that takes more is then tried alone."""
+_MOST_INDEX_BYTES = 64 << 20
+"""Of the shards of a job: indexes are held as a whole. Enough for four million inner chunks."""
 _LONGEST = (1 << 63) - 1
 """The longest dimension that numpy has."""
 _MOST_ROUNDS = 8
@@ -67,10 +69,10 @@ class ZarrArray:
         self._dtype = dtype
         self._chunks = PlainChunks(view, folder, loaded.node)
         self._number = next(array_numbers)
-        self._index_bytes = 0
+        self.index_bytes = 0
         """Of each shard of which inner chunks are decoded by themselves; those are not read as a whole."""
         if len(self._node.codecs) == 1:
-            self._index_bytes = index_bytes(self._node.codecs[0], self._node.chunk_shape) or 0
+            self.index_bytes = index_bytes(self._node.codecs[0], self._node.chunk_shape) or 0
         self._fill_value: bytes | None = None
         self._refused: str | None = None
         self._lock = threading.Lock()
@@ -112,8 +114,13 @@ class ZarrArray:
         """
         self.check()
         shape = tuple(b - a for a, b in zip(low, high, strict=True))
-        needed_bytes += len(chunks) * self._index_bytes
-        known = [] if self._index_bytes else [Wanted(self._key(coords)) for coords in chunks]
+        all_indexes = len(chunks) * self.index_bytes
+        if not alone and all_indexes > _MOST_INDEX_BYTES:
+            raise Corrupt(
+                f"{self.name}: the indexes of {len(chunks)} shards are too large together"
+            )
+        needed_bytes += all_indexes
+        known = [] if self.index_bytes else [Wanted(self._key(coords)) for coords in chunks]
         reply, found = self._asked(list(low), list(high), needed_bytes, known, len(chunks))
         if reply.outcome == "done" and found.nbytes == prod(shape) * self._dtype.itemsize:
             return found.view(self._dtype).reshape(shape)
@@ -155,6 +162,8 @@ class ZarrArray:
             self._refused = (
                 f"{self.name}: nobody can decode a dimension of more than 2^63 - 1 elements"
             )
+        if self._refused is None and self.index_bytes > _MOST_INDEX_BYTES:
+            self._refused = f"{self.name}: the index of a shard has {self.index_bytes} bytes"
         if self._refused is not None:
             return
         reply, found = self._asked(None, None, self._dtype.itemsize, [])
