@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 from datasets import array, write_keys
-from reading import opened, read
+from reading import opened, read, whole
 from shown import images
 
 from zarrfuse.errors import Corrupt, NotSupported
@@ -94,3 +95,10 @@ def test_large_indexes_are_not_brought_together(tmp_path: Path, bounded: None) -
         assert not found.any()
     finally:
         decoder.close()
+
+
+def test_attributes_may_be_larger_than_chunks(tmp_path: Path) -> None:
+    attributes = {"note": "x" * (9 << 20)}
+    made = zarr.create_array(tmp_path / "a", shape=(4,), dtype="u1", attributes=attributes)
+    made[...] = values = np.arange(1, 5, dtype="u1")
+    assert values.tobytes() in whole(images(LocalStore(str(tmp_path))), "a/a.npy")

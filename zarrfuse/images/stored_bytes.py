@@ -12,9 +12,11 @@ import numpy as np
 from zarrfuse.decoding.messages import Bytes, Wanted
 from zarrfuse.errors import NotAFolder, NotFound, Stale
 from zarrfuse.keys import Keys
+from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.pool import Threads
 from zarrfuse.views.base import join
 from zarrfuse.views.chunks import ChunksView
+from zarrfuse.views.nodes import LARGEST_DOCUMENT
 from zarrfuse.views.plain import PlainView
 
 _MOST_READS = 400
@@ -39,7 +41,7 @@ class StoredBytes:
     ) -> dict[Wanted, Bytes | None]:
         """The bytes of each range of the array at `path`; None for what is not stored.
 
-        Raises `TooLarge` if those of one key are more than `most_bytes`, and what the store raises.
+        Raises `TooLarge` if those of one chunk are more than `most_bytes`, and what the store raises.
         """
         by_key: dict[str, list[Wanted]] = {}
         for each in wanted:
@@ -73,6 +75,8 @@ class StoredBytes:
         except (NotFound, NotAFolder):
             return dict.fromkeys(ranges)
         found: dict[Wanted, Bytes | None] = {}
+        if key in METADATA_NAMES:
+            most_bytes = LARGEST_DOCUMENT
         try:
             for wanted in ranges:
                 start, stop = wanted.span(reader.size)
