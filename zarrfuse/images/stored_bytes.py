@@ -62,9 +62,13 @@ class StoredBytes:
                 found.update(self._read(path, key, by_key[key], most_bytes, wait=True))
 
         keys = iter(slow)
-        futures = [self._threads.submit(read_some, keys) for _ in range(min(_AT_ONCE, len(slow)))]
+        # This thread reads, too, and others help if any are free: a folder that hangs may hold them all.
+        more = 0 if self._threads.waiting else min(_AT_ONCE, len(slow)) - 1
+        futures = [self._threads.submit(read_some, keys) for _ in range(more)]
+        read_some(keys)
         for future in futures:
-            future.result()
+            if not future.cancel():
+                future.result()
         return found
 
     def _read(
