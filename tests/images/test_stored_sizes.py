@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,3 +103,16 @@ def test_attributes_may_be_larger_than_chunks(tmp_path: Path) -> None:
     made = zarr.create_array(tmp_path / "a", shape=(4,), dtype="u1", attributes=attributes)
     made[...] = values = np.arange(1, 5, dtype="u1")
     assert values.tobytes() in whole(images(LocalStore(str(tmp_path))), "a/a.npy")
+
+
+def test_a_good_chunk_is_read_after_any_number_of_broken_ones(tmp_path: Path) -> None:
+    broken_bytes, count = 8 << 20, 40
+    good: dict[str, Any] = {"good/zarr.json": array((4,), (4,)), "good/c/0": b"good"}
+    write_keys(tmp_path, {"a/zarr.json": array((count * broken_bytes,), (broken_bytes,)), **good})
+    for number in range(count):
+        sparse(tmp_path / f"a/c/{number}", broken_bytes + 1)
+    root = images(LocalStore(str(tmp_path)))
+    for number in range(count):
+        with opened(root, f"a/c/{number}.tiff") as reader, pytest.raises(Corrupt, match="reshape"):
+            read(reader, reader.size - 1, 1)
+    assert b"good" in whole(root, "good/c/0.tiff")

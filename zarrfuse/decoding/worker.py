@@ -69,6 +69,8 @@ def main(descriptor: int) -> None:
                 }
                 reply, payload = decoding.reply(job, brought)
             del brought
+            if reply.outcome in ("failed", "memory"):
+                decoding.tidy()
             reply.is_last = reply.outcome == "memory" and decoding.has_grown()
             send(sock, reply, payload)
             del payload
@@ -206,6 +208,11 @@ class _Decoding:
         self._runner.close()
         self._runner = _runner()
 
+    def tidy(self) -> None:
+        """Free what the tracebacks of a failed job hold in reference cycles: the limit counts it."""
+        gc.collect()
+        give_back()
+
     def _limit(self, more_bytes: int) -> None:
         """Let this process take so many bytes more than it needs for itself."""
         limit = self._own_bytes + more_bytes
@@ -215,8 +222,6 @@ class _Decoding:
 
     def has_grown(self) -> bool:
         """Whether jobs have left behind memory that is not given back."""
-        gc.collect()
-        give_back()
         return _data_bytes() > self._own_bytes + _KEPT_BYTES
 
 
