@@ -1,5 +1,6 @@
 """What is stored for an array is held within bounds, whatever its sizes are said to be."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,3 +117,19 @@ def test_a_good_chunk_is_read_after_any_number_of_broken_ones(tmp_path: Path) ->
         with opened(root, f"a/c/{number}.tiff") as reader, pytest.raises(Corrupt, match="reshape"):
             read(reader, reader.size - 1, 1)
     assert b"good" in whole(root, "good/c/0.tiff")
+
+
+def test_elements_of_megabytes_are_refused(tmp_path: Path) -> None:
+    document = {
+        "zarr_format": 2,
+        "shape": [4],
+        "chunks": [1],
+        "dtype": "|S300000000",
+        "order": "C",
+        "filters": None,
+        "compressor": None,
+        "fill_value": "",
+    }
+    write_keys(tmp_path, {"a/.zarray": json.dumps(document).encode()})
+    with pytest.raises(NotSupported, match=r"^a: an element has 300000000 bytes, more than"):
+        images(LocalStore(str(tmp_path))).child("a").open("a.npy")
