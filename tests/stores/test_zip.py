@@ -628,6 +628,13 @@ def test_symlink_with_damaged_text_is_denied_and_the_rest_works(tmp_path):
     assert read(store, "a") == b"1"
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_symlink_with_text_of_slow_compression_is_denied(tmp_path, method):
+    store = ZipStore(write(tmp_path / "a.zip", [("a", b"1"), link("l", "a", compress_type=method)]))
+    assert store.stat("l").denied
+    assert read(store, "a") == b"1"
+
+
 def test_symlinks_in_a_circle_end(tmp_path):
     store = ZipStore(write(tmp_path / "a.zip", [link("a", "b"), link("b", "a")]))
     assert store.stat("a").kind is Kind.LINK
