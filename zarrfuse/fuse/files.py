@@ -35,7 +35,7 @@ from zarrfuse.fuse.file import File
 from zarrfuse.fuse.folders import Folders
 from zarrfuse.fuse.nodes import Node, Nodes, is_same, is_unchanged
 from zarrfuse.fuse.workers import Workers
-from zarrfuse.stores.access import new_file
+from zarrfuse.stores.access import Access, Change, new_file
 from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
 from zarrfuse.views.base import Folder, Writer
 from zarrfuse.views.control import LiveReader
@@ -389,22 +389,30 @@ class Files:
             file.is_broken = not file.is_live
             raise
 
-    async def set_mtime(self, node: Node, mtime_ns: int) -> None:
-        """Set the time of the last change of a file or folder."""
+    async def set_attributes(self, node: Node, change: Change) -> None:
+        """Set time, mode and owner of a file or folder."""
         file = node.file
-        if file is not None and (file.is_changed or (file.is_live and not node.is_named)):
+        if file is not None and file.is_made:
+            assert file.copy is not None
+            file.copy.given = change.of(node.entry.access or file.copy.given or Access(0o644, 0, 0))
+            node.entry = replace(node.entry, access=file.copy.given)
+            change = Change(change.mtime_ns)
+        mtime_ns = change.mtime_ns
+        if file is not None and (file.is_changed or not node.is_named) and mtime_ns is not None:
             handle = Handle(0, node, file)
             await self._in_thread(handle, lambda: file.content.set_mtime(mtime_ns))  # type: ignore[attr-defined]
+            change = change._replace(mtime_ns=None)
+        if change == Change():
             return
         if not node.is_named:
             raise Stale(f"{node.name} is another file now")
         parent, name = (node, "") if node.parent is None else (node.parent, node.name)
 
-        def change(folder: Folder) -> Entry:
-            folder.set_mtime(name, mtime_ns)
+        def changed(folder: Folder) -> Entry:
+            folder.change(name, change)
             return folder.lookup(name)
 
-        entry = await self._folders.ask(parent, change)
+        entry = await self._folders.ask(parent, changed)
         if is_same(node.entry, entry) or file is None:
             node.update(replace(entry, name=node.name))
         if node.parent is not None:

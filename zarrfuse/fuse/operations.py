@@ -7,6 +7,7 @@ pyfuse3 before anything else runs, so one buffer and one pair of attribute objec
 import errno
 import functools
 import os
+import stat
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
@@ -25,6 +26,7 @@ from zarrfuse.fuse.names import Names
 from zarrfuse.fuse.nodes import Node, Nodes, is_same
 from zarrfuse.fuse.replies import OWN_OFFSETS, Replies
 from zarrfuse.fuse.workers import Workers
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.attributes import attributes
 from zarrfuse.views.base import Folder
@@ -225,24 +227,24 @@ class Operations(pyfuse3.Operations):
         fh: int | None,
         ctx: pyfuse3.RequestContext,
     ) -> pyfuse3.EntryAttributes:
-        """Size and time are set; modes are accepted and have no effect, owners must be as they are."""
+        """Size, time, mode and owner are set, as far as the store has them."""
         if not self.writable:
             raise ReadOnly("the mount is read-only")
         node = self._nodes[inode]
         if node.parent is not None:
             self._names.check(node.parent, node.name, ReadOnly)
-        if fields.update_uid or fields.update_gid:
-            own = self._replies.attributes(node)
-            if (fields.update_uid and attr.st_uid != own.st_uid) or (
-                fields.update_gid and attr.st_gid != own.st_gid
-            ):
-                raise NotSupported("owners cannot be changed through a mount")
         if fields.update_size and fh is not None:
             await self._files.truncate(self._files[fh], attr.st_size)
         elif fields.update_size:
             await self._files.set_size(node, attr.st_size)
-        if fields.update_mtime:
-            await self._files.set_mtime(node, attr.st_mtime_ns)
+        change = Change(
+            attr.st_mtime_ns if fields.update_mtime else None,
+            stat.S_IMODE(attr.st_mode) if fields.update_mode else None,
+            attr.st_uid if fields.update_uid else None,
+            attr.st_gid if fields.update_gid else None,
+        )
+        if change != Change():
+            await self._files.set_attributes(node, change)
         await self._refresh(node)
         return self._replies.attributes(node)
 

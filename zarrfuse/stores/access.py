@@ -28,6 +28,24 @@ class Access(NamedTuple):
         return cls(S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
 
+class Change(NamedTuple):
+    """What is to be set of a file or folder: time of the last change (ns), mode, owner, group.
+
+    None: it stays as it is.
+    """
+
+    mtime_ns: int | None = None
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+
+    def of(self, access: Access) -> Access:
+        """What becomes of a mode and owner."""
+        mode = access.mode if self.mode is None else self.mode
+        uid = access.uid if self.uid is None else self.uid
+        return Access(mode, uid, access.gid if self.gid is None else self.gid)
+
+
 @lru_cache(4096)
 def both(first: Access | None, second: Access | None) -> Access | None:
     """What two files permit together: nobody may do more than with each of them.

@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from zarrfuse.stores.access import Access, both
+from zarrfuse.stores.access import Access, Change, both
 
 OWN_NAME = ".zarrfuse"
 """The folder at the root of a store in which zarrfuse keeps what it has yet to store. No listing of
@@ -188,7 +188,7 @@ class WritableStore(Store, Protocol):
 
         A key of before is replaced, its readers keep what they opened; with `new`, raises `Exists`
         instead. `sync`: the bytes will outlive the machine (the name, after `sync_folder`).
-        `mtime_ns`: with which time, see `set_mtime`; now unless given. `like`: with which owner and
+        `mtime_ns`: with which time, see `change`; now unless given. `like`: with which owner and
         mode, see `dress`; those of what it replaces unless given. Raises `NotFound` if there is no
         folder for it, in a store that has folders of its own.
         """
@@ -221,8 +221,11 @@ class WritableStore(Store, Protocol):
     def remove_folder(self, key: str) -> None:
         """Delete an empty folder. Raises `NotEmpty`, `NotFound`, `NotAFolder`."""
 
-    def set_mtime(self, key: str, mtime_ns: int) -> None:
-        """Set the time of the last change of a file or folder; what has no such time ignores it."""
+    def change(self, key: str, change: Change) -> None:
+        """Set times, mode and owner of a file or folder.
+
+        What has no time of its own ignores that; a store whose files have no modes raises `NotSupported`.
+        """
 
     def sync_folder(self, key: str) -> None:
         """Wait until the names in a folder will outlive the machine."""

@@ -44,6 +44,7 @@ from zarrfuse.errors import (
     ZarrfuseError,
 )
 from zarrfuse.stores import ownership
+from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Like, WritableStore
 from zarrfuse.stores.descriptor import closing_on_error, sync_folder
 from zarrfuse.stores.kept_folders import KeptFolders
@@ -244,12 +245,20 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     # -- both --------------------------------------------------------------------------------
 
-    def set_mtime(self, key: str, mtime_ns: int) -> None:
+    def change(self, key: str, change: Change) -> None:
         """See `base.WritableStore`. The time of the last access stays."""
         fd = self._open(key, os.O_PATH)
         try:
             with _ours(key):  # by /proc: an O_PATH descriptor itself cannot be used
-                os.utime(f"/proc/self/fd/{fd}", ns=(os.fstat(fd).st_atime_ns, mtime_ns))
+                path, status = f"/proc/self/fd/{fd}", os.fstat(fd)
+                known = Access.of(status)
+                access = change.of(known)
+                if access[1:] != known[1:]:
+                    os.chown(path, access.uid, access.gid)
+                if change.mode is not None:  # behind the owner, whose change takes setuid away
+                    os.chmod(path, access.mode)
+                if change.mtime_ns is not None:
+                    os.utime(path, ns=(status.st_atime_ns, change.mtime_ns))
         finally:
             os.close(fd)
 

@@ -31,6 +31,7 @@ from zarrfuse.errors import (
     SourceError,
     Stale,
 )
+from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, File, Kind, Like, Reader, WritableStore
 from zarrfuse.stores.object_bucket import Bucket, Found, Patience
 from zarrfuse.stores.object_folders import Folders
@@ -210,8 +211,11 @@ class ObjectStore(WritableStore):
             )
         self._folders.drop(key)
 
-    def set_mtime(self, key: str, mtime_ns: int) -> None:
-        """See `base.WritableStore`. Ignored: a time is that of the request that stored it."""
+    def change(self, key: str, change: Change) -> None:
+        """See `base.WritableStore`. Nothing is kept: objects have the time of the request that stored them."""
+        own = Access(0, os.geteuid(), os.getegid())
+        if change._replace(mode=None).of(own) != own:
+            raise NotSupported(f"{key}: objects have no owner that could be changed")
 
     def sync_folder(self, key: str) -> None:
         """See `base.WritableStore`. What was answered is stored."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from zarrfuse.errors import ReadOnly
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import Entry, Reader
 from zarrfuse.writing.working_copy import WorkingCopy
 
@@ -115,8 +116,8 @@ class Folder(Protocol):
         """Delete an empty folder. Raises `NotEmpty`, `NotSupported`."""
         raise _read_only()
 
-    def set_mtime(self, name: str, mtime_ns: int) -> None:
-        """Set the time of the last change of a file (of a chunk: of all parts) or folder."""
+    def change(self, name: str, change: Change) -> None:
+        """Set time, mode and owner of a file (of a chunk: of all parts) or folder."""
         raise _read_only()
 
     def sync(self) -> None:

@@ -28,7 +28,7 @@ from zarrfuse.errors import (
 )
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
-from zarrfuse.stores.access import Access
+from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, access_of
 from zarrfuse.views import ordinary
 from zarrfuse.views.base import Writer, join
@@ -98,7 +98,13 @@ class ChunkWriting:
     ) -> None:
         """Store a working copy under a name, as whatever that is by now. Raises as `store_spool`."""
         with copy.to_store() as (spool, mtime_ns):
-            self.store_spool(folder, name, spool, mtime_ns=mtime_ns, sync=sync, new=copy.is_new)
+            self.store_spool(
+                *(folder, name, spool),
+                mtime_ns=mtime_ns,
+                access=copy.given,
+                sync=sync,
+                new=copy.is_new,
+            )
 
     def store_spool(
         self,
@@ -253,16 +259,16 @@ class ChunkWriting:
         self._store.remove_folder(key)
         self._changes.folders()
 
-    def set_mtime(self, folder: "ChunksFolder", name: str, mtime_ns: int) -> None:
+    def change(self, folder: "ChunksFolder", name: str, change: Change) -> None:
         """Of a chunk, of all parts."""
         key = _key(folder, name)
         chunk = _chunk(folder, name)
         if folder.lookup(name).kind is not Kind.FILE or chunk is None:
-            self._store.set_mtime(key, mtime_ns)
+            self._store.change(key, change)
         else:
             for part in chunk.stored:
                 try:
-                    self._store.set_mtime(part, mtime_ns)
+                    self._store.change(part, change)
                 except NotFound:  # a chunk that is not whole
                     continue
         if name in METADATA_NAMES:

@@ -21,6 +21,7 @@ from zarrfuse.spec.active import Active, add_facts, below, joined
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.zep10 import TieredStorage
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.views.acting import before_opening
 from zarrfuse.views.base import Facts, Folder, Writer, join
@@ -247,9 +248,9 @@ class ChunksFolder(Folder):
         """See `views.base.Folder`."""
         self._view.writing.remove_folder(self, name)
 
-    def set_mtime(self, name: str, mtime_ns: int) -> None:
+    def change(self, name: str, change: Change) -> None:
         """See `views.base.Folder`."""
-        self._view.writing.set_mtime(self, name, mtime_ns)
+        self._view.writing.change(self, name, change)
 
     def sync(self) -> None:
         """See `views.base.Folder`."""

@@ -146,7 +146,7 @@ class RootWithControl:
         self.link = root.link
         self.make_folder = root.make_folder
         self.remove_folder = root.remove_folder
-        self.set_mtime = root.set_mtime
+        self.change = root.change
         self.sync = root.sync
 
     def child(self, name: str) -> Folder:

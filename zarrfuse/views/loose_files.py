@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from zarrfuse.errors import Exists, NotFound
-from zarrfuse.stores.access import Access, as_folder
+from zarrfuse.stores.access import Access, Change, as_folder
 from zarrfuse.stores.base import Entry, Kind, Reader, access_of
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.views.base import Writer
@@ -123,6 +123,15 @@ class LooseFiles:
         """Whether the array at `path`, or one below, has such files."""
         with self._lock:
             return any(_is_below(key.array, path) for key in self._files)
+
+    def change(self, key: LooseKey, change: Change) -> None:
+        """Set time, mode and owner of a file. Raises `NotFound`."""
+        with self._lock:
+            file = self._file(key)
+            if change.mtime_ns is not None:
+                file.mtime_ns = change.mtime_ns
+            if file.access is not None:
+                file.access = change.of(file.access)
 
     def remove(self, key: LooseKey) -> None:
         """Take a file its name. Raises `NotFound`."""

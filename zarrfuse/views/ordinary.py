@@ -39,7 +39,13 @@ def store(commits: Commits, key: str, copy: WorkingCopy, *, sync: bool) -> None:
     """Store a working copy under one key. See `views.base.Folder.store`."""
     with copy.to_store() as (spool, mtime_ns):
         whole = Target(key, 0, spool.size)
-        commits.store_spool(key, [whole], spool, mtime_ns=mtime_ns, sync=sync, new=copy.is_new)
+        commits.store_spool(
+            *(key, [whole], spool),
+            mtime_ns=mtime_ns,
+            access=copy.given,
+            sync=sync,
+            new=copy.is_new,
+        )
 
 
 def open_(store: WritableStore, key: str, *, wait: bool = True) -> Reader:

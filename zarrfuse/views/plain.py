@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias
 
 from zarrfuse.errors import Elsewhere, IsAFolder, NotAFolder, NotEmpty, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views import plain_files, plain_folders
 from zarrfuse.views.base import Facts, Folder, Writer, join
@@ -244,14 +245,14 @@ class PlainFolder(PlacedFolder[PlainNode]):
         plain_folders.remove_folder(self._writing, found, path)
         self._forget_if_empty()
 
-    def set_mtime(self, name: str, mtime_ns: int) -> None:
+    def change(self, name: str, change: Change) -> None:
         """See `views.base.Folder`."""
         if self.lookup(name).kind is not Kind.FOLDER:
-            self._file(name).set_mtime(mtime_ns)
+            self._file(name).change(change)
             return
         found = folder_at(self._writing, self._place_of(name, True), name)
         if found.above is not None:
-            found.above.set_mtime(found.name, mtime_ns)
+            found.above.change(found.name, change)
 
     def sync(self) -> None:
         """See `views.base.Folder`."""

@@ -15,7 +15,7 @@ from zarrfuse.errors import (
     NotSupported,
 )
 from zarrfuse.spec.plain_writing import stored_document
-from zarrfuse.stores.access import Access
+from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Kind, Reader, access_of
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.views.base import Writer, join
@@ -72,7 +72,9 @@ class DocumentFile:
         with copy.to_store() as (spool, mtime_ns):
             written = _content(spool, self.title)
             try:
-                self._store(written, mtime_ns=mtime_ns, sync=sync, new=copy.is_new)
+                self._store(
+                    written, mtime_ns=mtime_ns, access=copy.given, sync=sync, new=copy.is_new
+                )
             except Exists:
                 raise
             except BaseException:  # it may be stored, though what came behind that failed
@@ -88,8 +90,10 @@ class DocumentFile:
             self.writing.remember(self.folder.path, text)
         self.folder.remove(DOCUMENT)
 
-    def set_mtime(self, mtime_ns: int) -> None:
-        self.folder.set_mtime((*self.hidden, DOCUMENT)[0], mtime_ns)
+    def change(self, change: Change) -> None:
+        for name in self.hidden or (DOCUMENT,):
+            with suppress(NotFound):
+                self.folder.change(name, change)
 
     def exists(self) -> bool:
         if self.hidden:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from zarrfuse.errors import Exists, IsAFolder, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
-from zarrfuse.stores.access import new_file
+from zarrfuse.stores.access import Change, new_file
 from zarrfuse.stores.base import Kind, Reader, access_of
 from zarrfuse.views.base import Writer, join
 from zarrfuse.views.chunks import ChunksFolder
@@ -42,7 +42,7 @@ class File(Protocol):
     def remove(self) -> None:
         """See `views.base.Folder`."""
 
-    def set_mtime(self, mtime_ns: int) -> None:
+    def change(self, change: Change) -> None:
         """See `views.base.Folder`."""
 
     def exists(self) -> bool:
@@ -76,8 +76,8 @@ class StoredFile:
         self.folder.remove(self.name)
         self.is_gone()
 
-    def set_mtime(self, mtime_ns: int) -> None:
-        self.folder.set_mtime(self.name, mtime_ns)
+    def change(self, change: Change) -> None:
+        self.folder.change(self.name, change)
         self.is_stored()
 
     def exists(self) -> bool:
@@ -149,10 +149,8 @@ class LooseFile:
     def remove(self) -> None:
         self.writing.loose.remove(self.key)
 
-    def set_mtime(self, mtime_ns: int) -> None:
-        writer = self.writing.loose.open(self.key)
-        writer.set_mtime(mtime_ns)
-        writer.close()
+    def change(self, change: Change) -> None:
+        self.writing.loose.change(self.key, change)
 
     def exists(self) -> bool:
         try:

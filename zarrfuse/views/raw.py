@@ -7,6 +7,7 @@ writes here does so as if there were no mount. Nothing is written in the folder 
 from collections.abc import Iterator
 
 from zarrfuse.errors import Denied, Elsewhere, ReadOnly
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.views import ordinary
 from zarrfuse.views.base import Facts, Folder, Writer, join
@@ -91,9 +92,9 @@ class RawFolder(Folder):
         """See `views.base.Folder`."""
         self._writing.store.remove_folder(self._changed(name))
 
-    def set_mtime(self, name: str, mtime_ns: int) -> None:
+    def change(self, name: str, change: Change) -> None:
         """See `views.base.Folder`."""
-        self._writing.store.set_mtime(self._changed(name), mtime_ns)
+        self._writing.store.change(self._changed(name), change)
 
     def sync(self) -> None:
         """See `views.base.Folder`."""

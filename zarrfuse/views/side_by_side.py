@@ -71,7 +71,7 @@ class _Below:
         self.remove = folder.remove
         self.make_folder = folder.make_folder
         self.remove_folder = folder.remove_folder
-        self.set_mtime = folder.set_mtime
+        self.change = folder.change
         self.sync = folder.sync
 
     def child(self, name: str) -> Folder:

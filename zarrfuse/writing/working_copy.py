@@ -24,7 +24,7 @@ class WorkingCopy:
 
     `base` is the stored file: it is read until the first change, which copies it. Without, the copy
     begins empty and `changed`. `is_new`: storing it for the first time must not replace anything.
-    `access`: owner and mode with which it is to be stored; None: those that the store gives.
+    `given`: owner and mode with which it is to be stored; None: those of what it replaces.
     """
 
     is_live = False
@@ -35,6 +35,7 @@ class WorkingCopy:
         self.access: Access | None = getattr(base, "access", None)
         self.identity: int = getattr(base, "identity", 0)
         self.is_new = is_new
+        self.given: Access | None = None
         self._commits = commits
         self._guard = threading.Lock()
         self._base = base
