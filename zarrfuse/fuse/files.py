@@ -448,7 +448,7 @@ class Files:
         if handle.file.copy is not None:
             await self.store(handle, sync=True)
         elif handle.file.is_live:
-            await self._in_thread(handle, lambda: handle.file.content.sync())  # type: ignore[attr-defined]
+            await self._in_thread(handle, partial(_sync, handle.file))
 
     async def store(self, handle: Handle, *, sync: bool = False) -> None:
         """Store a working copy, if it is changed, under the name that it has now."""
@@ -601,6 +601,10 @@ def _writer_of(handle: Handle) -> Writer:
 
 def _in_use(file: File, call: Callable[[Folder], T], folder: Folder) -> T:
     return file.in_use(lambda: call(folder))
+
+
+def _sync(file: File) -> None:
+    file.content.sync()  # type: ignore[attr-defined]
 
 
 def _close(content: Reader) -> None:

@@ -212,7 +212,7 @@ class ObjectStore(WritableStore):
         self._folders.drop(key)
 
     def change(self, key: str, change: Change) -> None:
-        """See `base.WritableStore`. Nothing is kept: objects have the time of the request that stored them."""
+        """See `base.WritableStore`. A time and a mode are accepted, and not kept."""
         own = Access(0, os.geteuid(), os.getegid())
         if change._replace(mode=None).of(own) != own:
             raise NotSupported(f"{key}: objects have no owner that could be changed")
