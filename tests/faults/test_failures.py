@@ -17,7 +17,7 @@ from zarrfuse.errors import (
     Stale,
     TimedOut,
 )
-from zarrfuse.failures import Failures
+from zarrfuse.fuse.failures import Failures
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import trio
 from fakes import MemoryStore
 
 from zarrfuse.errors import NotFound, TimedOut
-from zarrfuse.threads import Workers
+from zarrfuse.fuse.workers import Workers
 from zarrfuse.views.raw import RawFolder
 
 
