@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import trio
+from msgspec.structs import replace
 
-from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
+from zarrfuse.stores.base import Entry, Reader, entry_of, is_live
 from zarrfuse.views.base import Writer
 from zarrfuse.writing.working_copy import WorkingCopy
 
@@ -74,7 +75,7 @@ class File:
         copy = self.copy
         if copy is not None and self.is_changed:
             access = copy.access or known.access
-            return Entry(known.name, Kind.FILE, copy.size, copy.mtime_ns, False, 0, access)
+            return replace(known, size=copy.size, mtime_ns=copy.mtime_ns, access=access)
         return entry_of(known, self.content) if self.is_live else known
 
     def take(self, content: Reader, writer: Writer | None) -> None:

@@ -11,12 +11,13 @@ just opened for a command. So a copy that is still empty is stored when the last
 The kernel may open an inode by a name that it has looked up a while ago. If another file has that name by
 now, the inode becomes that of the new file, unless somebody has the old one open. Then `open` answers
 ESTALE: the kernel looks the name up, in the same system call, is told of another inode, and opens that.
-It asks no third time, so an inode that was just looked up is opened past the kernel's cache instead.
+It asks no third time, so by an inode that was just looked up the new file is opened, past the kernel's cache.
 """
 
 import errno
 import logging
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -46,6 +47,10 @@ LARGEST_READ = 1 << 20  # no kernel asks for more at once
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 SLOWEST_STORE = 1 << 20
 """Bytes a second; so much longer may it take to store or copy a large file."""
+
+
+_JUST_NOW_S = 0.5
+"""A name that was looked up so long ago may have been looked up because of ESTALE."""
 
 
 class Handle:
@@ -87,17 +92,16 @@ class Files:
 
     async def open(self, node: Node, flags: int) -> pyfuse3.FileInfo:
         """Open an inode. Raises `Stale` if the kernel has to look its name up again."""
-        was_looked_up, node.is_looked_up = node.is_looked_up, False
         write = bool(flags & WRITING)
-        current = self._in_place_of(node)
-        if current is None:
+        asked, file = node, None
+        while file is None:
+            current = self._in_place_of(asked, write=write)
+            if current is not None and time.monotonic() - node.looked_up_at > _JUST_NOW_S:
+                raise Stale(f"{node.name} is another file now; the kernel looks it up again")
+            if current is not None:
+                asked.became = node = current
+                self.void(asked)
             file = await self._opened(node, write=write)
-        elif was_looked_up:
-            file = await self._opened(current, write=write)
-            node.became = current
-            self.void(node)
-        else:
-            raise Stale(f"{node.name} is another file now; the kernel looks it up again")
         handle = self._handle_on(node, file)
         if flags & os.O_TRUNC and file.content.size:
             try:
@@ -105,30 +109,33 @@ class Files:
             except BaseException:
                 await self.close(handle)
                 raise
-        return self._info(handle)
+        return self._info(handle, is_direct=node is not asked)
 
-    async def _opened(self, node: Node, *, write: bool) -> File:
-        """The file of an inode, open to read, or to write as well."""
+    async def _opened(self, node: Node, *, write: bool) -> File | None:
+        """The file of an inode, open to read, or to write as well; None if its name was changed meanwhile.
+
+        An inode without a name, which nobody has open, becomes that of whatever has its name now.
+        """
         if node.entry.denied:
             raise Denied(f"{node.name} leads out of the store")
-        while True:
-            file = node.file
-            if file is not None and (file.is_changed or file.is_made or not node.is_named):
-                if write and file.writer is None:
-                    raise Stale(f"{node.name} is deleted")
-                return file
-            if not node.is_named and node.parent is not None:  # it is that of whatever is there now
-                self._nodes.move(node, node.parent, node.name)
-            parent, name = node.parent, node.name
-            try:
-                content = await self._content(node, write=write)
-            except NotFound:
-                if await self._is_there(node, parent, name):
-                    raise
-                continue
-            if _has_name(node, parent, name):
-                return self._shared(node, content, content if write else None)
-            await self._close(content)  # it was renamed or deleted meanwhile
+        file = node.file
+        if file is not None and (file.is_changed or file.is_made or not node.is_named):
+            if write and file.writer is None:
+                raise Stale(f"{node.name} is deleted")
+            return file
+        if not node.is_named and node.parent is not None:
+            self._nodes.move(node, node.parent, node.name)
+        parent, name = node.parent, node.name
+        try:
+            content = await self._content(node, write=write)
+        except NotFound:
+            if await self._is_there(node, parent, name):
+                raise
+            return None
+        if await self._folders.has_moved(node) or not _has_name(node, parent, name):
+            await self._close(content)
+            return None
+        return self._shared(node, content, content if write else None)
 
     async def _is_there(self, node: Node, parent: Node | None, name: str) -> bool:
         """Whether a name that could not be opened is there all the same, as that of a refused node.
@@ -148,13 +155,18 @@ class Files:
             raise Stale(f"{name} is gone; the kernel looks it up again") from None
         return True
 
-    def _in_place_of(self, node: Node) -> Node | None:
-        """The node that has the name of one that has lost it, if somebody has that open."""
-        if node.parent is None or node.file is not None:
+    def _in_place_of(self, node: Node, *, write: bool) -> Node | None:
+        """The node to open in place of one that has lost its name to it.
+
+        None for the one that was asked for: it is open, as is needed, or it can get its name back.
+        """
+        file = node.file
+        if node.parent is None or (file is not None and (file.writer is not None or not write)):
             return None
         current = self._nodes.directory_of(node.parent).nodes.get(node.name)
-        is_other = current is not None and current is not node and current.file is not None
-        return current if is_other else None
+        if current is None or current is node or (file is None and current.file is None):
+            return None
+        return current
 
     async def _content(self, node: Node, *, write: bool) -> Any:
         """What is stored under the name of an inode, opened: a `Reader`, or a `Writer`."""
@@ -191,8 +203,8 @@ class Files:
             node.entry = now
             self._folders.outdate(self._nodes.directory_of(node.parent))  # type: ignore[arg-type]
             raise Stale(f"{node.name} has another mode or owner now")
-        node.entry = now
-        if not is_unchanged(known, now):
+        node.update(now)
+        if node.is_unsure:
             self.void(node)
         if file is None:
             node.file = file = File(content, writer)
@@ -210,12 +222,15 @@ class Files:
         file.handles += 1
         return handle
 
-    def _info(self, handle: Handle) -> pyfuse3.FileInfo:
-        """What the kernel may keep: what it has of an inode, if size and time are those of then."""
+    def _info(self, handle: Handle, *, is_direct: bool = False) -> pyfuse3.FileInfo:
+        """What the kernel may keep: what it has of an inode, if size and time are those of then.
+
+        `is_direct`: nothing, because what is open belongs to another inode.
+        """
         node, file = handle.node, handle.file
         info = pyfuse3.FileInfo(fh=handle.number, keep_cache=False)
         content = file.content
-        if node.file is not file:
+        if is_direct or node.file is not file:
             info.direct_io = True
         elif not isinstance(content, Rendered) or content.lasting:
             now = node.now
@@ -359,13 +374,15 @@ class Files:
 
         entry = await self._folders.ask(parent, change)
         if is_same(node.entry, entry) or file is None:
-            node.entry = replace(entry, name=node.name)
+            node.update(replace(entry, name=node.name))
         if node.parent is not None:
             self._folders.put(node)
 
     async def set_size(self, node: Node, size: int) -> None:
         """Make a file so many bytes long that the caller has not opened."""
-        file = await self._opened(node, write=True)
+        file = None
+        while file is None:
+            file = await self._opened(node, write=True)
         handle = self._handle_on(node, file)
         try:
             await self.truncate(handle, size)
@@ -430,7 +447,7 @@ class Files:
         else:
             file.is_made = False
             directory.making.discard(node.name)
-            node.entry = entry
+            node.update(entry)
             node.seen = entry.size, entry.mtime_ns
         self._folders.put(node)
         self._folders.outdate(directory)  # with a document, all names may have become others
@@ -506,7 +523,7 @@ class Files:
         directory = self._nodes.directory_of(node.parent)
         if file.is_live and file.writer is not None:
             with suppress(OSError):
-                node.entry = entry_of(node.entry, file.content)
+                node.update(entry_of(node.entry, file.content))
             self._folders.put(node)
         elif file.is_made:
             directory.making.discard(node.name)

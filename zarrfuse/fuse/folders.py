@@ -92,13 +92,17 @@ class Folders:
         return has_moved
 
     @contextmanager
-    def moving(self, node: Node) -> Iterator[None]:
-        """A block in which a node gets another name."""
-        self._moving[node] = trio.Event()
+    def moving(self, *nodes: Node | None) -> Iterator[None]:
+        """A block in which a node gets the name of another one."""
+        moved = trio.Event()
+        self._moving.update((node, moved) for node in nodes if node is not None)
         try:
             yield
         finally:
-            self._moving.pop(node).set()
+            for node in nodes:
+                if node is not None:
+                    del self._moving[node]
+            moved.set()
 
     # -- look-ups ------------------------------------------------------------------------------
 
@@ -124,14 +128,18 @@ class Folders:
         while True:
             node = directory.nodes.get(name)
             try:
-                return directory.folder.lookup(name, wait=False)
-            except BlockingIOError:
-                entry = await self.ask(parent, lambda folder: folder.lookup(name))
-                if directory.nodes.get(name) is node:
-                    return entry
+                try:
+                    entry = directory.folder.lookup(name, wait=False)
+                except BlockingIOError:
+                    entry = await self.ask(parent, lambda folder: folder.lookup(name))
             except NotFound:
                 if not await self.has_moved(node or parent):
                     raise
+                continue
+            if node in self._moving:
+                await self.has_moved(node)
+            elif directory.nodes.get(name) is node:
+                return entry
 
     # -- what the mount changes ----------------------------------------------------------------
 

@@ -105,7 +105,7 @@ class Names:
             raise NotEmpty(f"a file is being written in the folder {new_name}")
         held = await self._files.wait_for_stores(node, replaced)
         try:
-            with self._folders.moving(node):
+            with self._folders.moving(node, replaced):
                 await self._rename(node, parent, to, new_name, may_replace=may_replace)
         finally:
             self._files.go_on(held)
@@ -133,7 +133,7 @@ class Names:
         self._folders.drop(source, name)
         source.making.discard(name)
         self._nodes.move(node, to, new_name)
-        node.entry = replace(entry, name=new_name)
+        node.update(replace(entry, name=new_name))
         self._folders.put(node)
         for directory in (source, target):
             self._folders.outdate(directory)

@@ -52,8 +52,10 @@ class Node(msgspec.Struct, eq=False, gc=False):
     parent: "Node | None"
     entry: Entry
     lookups: int = 0
-    is_looked_up: bool = False
-    """Whether it was looked up since it was opened last."""
+    looked_up_at: float = -inf
+    """When its name was looked up last."""
+    is_unsure: bool = False
+    """Whether the kernel may know another size: of two replies that it gets at a time it takes the first."""
     seen: tuple[int, int] | None = None
     """Size and time of the bytes that the kernel may have in its cache."""
     file: File | None = None
@@ -61,6 +63,12 @@ class Node(msgspec.Struct, eq=False, gc=False):
     links: set[tuple["Node", str]] | None = None
     became: "Node | None" = None
     """Of a node without a name that was opened all the same: the one that has the name."""
+
+    def update(self, entry: Entry) -> None:
+        """Another entry is known of it."""
+        if self.lookups and not is_unchanged(self.entry, entry):
+            self.is_unsure = True
+        self.entry = entry
 
     @property
     def name(self) -> str:
@@ -145,7 +153,9 @@ class Nodes:
         directory = self.directory_of(parent)
         node = directory.nodes.get(entry.name)
         if node is not None and (directory.is_live or is_same(node.entry, entry)):
-            node.entry = entry
+            if node.links:
+                self.link(node, parent, entry)
+            node.update(entry)
             return node
         if entry.links > 1 and entry.identity in self._linked:
             node = self._linked[entry.identity]
@@ -222,7 +232,7 @@ class Nodes:
         names = self.directory_of(old).nodes
         if names.get(node.name) is node:
             del names[node.name]
-        node.parent = parent
+        node.parent, node.became = parent, None
         node.entry = replace(node.entry, name=name)
         self.directory_of(parent).nodes[name] = node
         self._rebase(node)
@@ -245,6 +255,7 @@ class Nodes:
             if node.links is None:
                 node.links = set()
             node.links.add((node.parent, node.name))
+            node.links.discard((parent, entry.name))
         node.parent, node.entry = parent, entry
         self.directory_of(parent).nodes[entry.name] = node
 

@@ -154,7 +154,7 @@ class Operations(pyfuse3.Operations):
             node = await self._found(parent, text)
         except NotFound:
             return self._replies.nothing
-        node.is_looked_up = True
+        node.looked_up_at = time.monotonic()
         return self._told(node)
 
     async def _found(self, parent: Node, name: str) -> Node:
@@ -215,7 +215,7 @@ class Operations(pyfuse3.Operations):
                 return
         if file is None or is_same(node.entry, entry):
             if node.entry.kind is entry.kind:
-                node.entry = entry
+                node.update(entry)
 
     @answered
     async def setattr(

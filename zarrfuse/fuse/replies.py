@@ -175,7 +175,7 @@ class Replies:
                         node = nodes.found(parent, entry)
                         filled = self.attributes(node)
                 else:
-                    node.entry = entry
+                    node.update(entry)
                     filled = self.attributes(node, live=live)
             except (ValueError, OverflowError, Corrupt) as error:  # what no kernel takes
                 self._failed("readdir", Corrupt(f"{entry.name!r} cannot be shown: {error}"))

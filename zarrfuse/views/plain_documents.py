@@ -64,12 +64,19 @@ class DocumentFile:
         self._check()
         if not self.exists():
             raise NotFound(f"no {self.title}")
-        return WorkingCopy(self.writing.commits, self.open())
+        is_refused = self.node is not None and self.node.refused is not None  # and so it is empty
+        return WorkingCopy(self.writing.commits, None if is_refused else self.open())
 
     def store(self, copy: WorkingCopy, *, sync: bool) -> None:
         with copy.to_store() as (spool, mtime_ns):
             written = _content(spool, self.title)
-            self._store(written, mtime_ns=mtime_ns, sync=sync, new=copy.is_new)
+            try:
+                self._store(written, mtime_ns=mtime_ns, sync=sync, new=copy.is_new)
+            except Exists:
+                raise
+            except BaseException:  # it may be stored, though what came behind that failed
+                copy.is_new = copy.is_new and not self.exists()
+                raise
 
     def remove(self) -> None:
         if self.hidden:

@@ -32,6 +32,7 @@ class WorkingCopy:
         self, commits: Commits, base: Reader | None = None, *, is_new: bool = False
     ) -> None:
         self.access: Access | None = getattr(base, "access", None)
+        self.identity: int = getattr(base, "identity", 0)
         self.is_new = is_new
         self._commits = commits
         self._guard = threading.Lock()
