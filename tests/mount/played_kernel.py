@@ -18,9 +18,9 @@ from unittest.mock import patch
 import pyfuse3
 import trio
 from pyfuse3 import FUSEError
-
 from zarrfuse.fuse_names import ReadWriteOperations
 from zarrfuse.inodes import ROOT_INODE
+
 from zarrfuse.opening import open_view
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.stores.local_writing import WritableLocalStore
