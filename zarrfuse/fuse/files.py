@@ -96,7 +96,11 @@ class Files:
         asked, file = node, None
         while file is None:
             current = self._in_place_of(asked, write=write)
-            if current is not None and time.monotonic() - node.looked_up_at > _JUST_NOW_S:
+            if (
+                current is not None
+                and current is not asked.became
+                and time.monotonic() - node.looked_up_at > _JUST_NOW_S
+            ):
                 raise Stale(f"{node.name} is another file now; the kernel looks it up again")
             if current is not None:
                 asked.became = node = current
@@ -135,7 +139,23 @@ class Files:
         if await self._folders.has_moved(node) or not _has_name(node, parent, name):
             await self._close(content)
             return None
+        now = entry_of(node.entry, content)
+        if node.file is not None and not node.file.is_changed and not is_same(node.entry, now):
+            content.close()
+            await self._check_another(node, name)
+            return None
         return self._shared(node, content, content if write else None)
+
+    async def _check_another(self, node: Node, name: str) -> None:
+        """Raises `Stale` if the name of an inode that is open stands for another file now.
+
+        Else the other file that was opened by that name was there a moment ago.
+        """
+        assert node.parent is not None
+        entry = await self._folders.look(node.parent, name)
+        if not is_same(node.entry, entry):
+            self._folders.outdate(self._nodes.directory_of(node.parent))
+            raise Stale(f"{name} is another file now; the kernel looks it up again")
 
     async def _is_there(self, node: Node, parent: Node | None, name: str) -> bool:
         """Whether a name that could not be opened is there all the same, as that of a refused node.
@@ -163,6 +183,8 @@ class Files:
         file = node.file
         if node.parent is None or (file is not None and (file.writer is not None or not write)):
             return None
+        if node.became is not None and node.became.file is not None:
+            return node.became  # others have opened that by this inode
         current = self._nodes.directory_of(node.parent).nodes.get(node.name)
         if current is None or current is node or (file is None and current.file is None):
             return None
@@ -194,10 +216,6 @@ class Files:
         if file is not None and file.is_changed:  # somebody has begun to write it meanwhile
             content.close()
             return file
-        if file is not None and not is_same(known, now):
-            content.close()
-            self._folders.outdate(self._nodes.directory_of(node.parent))  # type: ignore[arg-type]
-            raise Stale(f"{node.name} is another file now; the kernel looks it up again")
         if now.access != known.access:  # the kernel has allowed something else
             content.close()
             node.entry = now
