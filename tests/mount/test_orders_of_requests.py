@@ -77,14 +77,17 @@ def test_all_who_have_an_inode_open_share_it(source: Path, view: str, name: str)
         inode = await kernel.lookup(name)
         reader = await kernel.open(name, inode, os.O_RDONLY)
         first, second = [await kernel.open(name, inode, os.O_RDWR) for _ in range(2)]
-        for version, writer in ((1, first), (2, second)):
-            await kernel.write(writer, text(version))
+        for number, writer in ((1, first), (2, second)):
+            await kernel.write(writer, text(number))
             for each in (reader, first, second):
-                assert await kernel.read(each) == text(version)
-            assert await kernel.size(inode) == len(text(version))
+                assert await kernel.read(each) == text(number)
+            assert await kernel.size(inode) == len(text(number))
         assert not (reader.direct or first.direct or second.direct)
         assert await kernel.lookup(name) == inode
-        for each in (first, second, reader):
+        await kernel.close(first)
+        assert version((source / name).read_bytes()) == 2
+        assert await kernel.size(inode) == len(await kernel.read(reader))
+        for each in (second, reader):
             await kernel.close(each)
         assert version((source / name).read_bytes()) == 2
         assert await kernel.lookup(name) == inode
