@@ -144,7 +144,12 @@ class Daemon:
 
 @contextmanager
 def serving(
-    folder: Path, source: Path, *options: str, command: tuple[str, ...] = (), name: str = "m"
+    folder: Path,
+    source: Path,
+    *options: str,
+    command: tuple[str, ...] = (),
+    name: str = "m",
+    given_up_s: float = GIVEN_UP_S,
 ) -> Iterator[Daemon]:
     """Mount `source` below `folder`; unmounted, ended and reaped at the end."""
     point = folder / name
@@ -152,7 +157,7 @@ def serving(
     log = folder / f"{name}.log"
     process = start(["mount", source, point, "--foreground", *options], log, command)
     daemon = Daemon(point, process, log)
-    watchdog = threading.Timer(GIVEN_UP_S, daemon.give_up)
+    watchdog = threading.Timer(given_up_s, daemon.give_up)
     watchdog.daemon = True
     watchdog.start()
     try:

@@ -1,5 +1,6 @@
 """Files of views that are written in process, as a mount does it."""
 
+from zarrfuse.errors import Exists
 from zarrfuse.stores.base import is_live
 from zarrfuse.views.base import Folder, Writer
 from zarrfuse.writing.working_copy import WorkingCopy
@@ -47,8 +48,13 @@ class Written:
 
 
 def created(folder: Folder, name: str, *, exclusive: bool = False) -> Written:
-    """A new, empty file, or one that is there, emptied."""
-    return Written(folder, name, folder.create(name, exclusive=exclusive))
+    """A new, empty file, or, unless `exclusive`, one that is there, emptied."""
+    try:
+        return Written(folder, name, folder.create(name, exclusive=exclusive))
+    except Exists:
+        if exclusive:
+            raise
+        return opened_to_write(folder, name, truncate=True)
 
 
 def opened_to_write(folder: Folder, name: str, *, truncate: bool = False) -> Written:

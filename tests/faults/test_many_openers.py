@@ -16,7 +16,7 @@ from sampling import is_thorough
 
 THOROUGH = is_thorough()
 OPENERS = 2000 if THOROUGH else 150
-FOLDERS, FILES = (10, 100_000) if THOROUGH else (4, 2500)
+FOLDERS, FILES = (10, 34_000) if THOROUGH else (4, 2500)  # in three rounds 10^6
 DATA = bytes(100)
 
 
@@ -95,10 +95,11 @@ def resident_mib(daemon: Daemon) -> float:
     return int(pages) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
+@pytest.mark.timeout(300)
 def test_names_that_are_forgotten_leave_no_memory(tmp_path: Path):
     (tmp_path / "source").mkdir()
     command = fake(store="memory", folders=FOLDERS, files=FILES)
-    with serving(tmp_path, tmp_path / "source", command=command) as daemon:
+    with serving(tmp_path, tmp_path / "source", command=command, given_up_s=300) as daemon:
 
         def forgotten() -> bool:
             drop_caches()

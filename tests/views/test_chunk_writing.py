@@ -664,10 +664,10 @@ def test_a_file_that_gets_the_name_of_a_chunk_is_split(view: Any, stored: Any) -
         rename(root, "c/0/tmp", "c/0/0")
     assert whole(root, "c/0/tmp") == b"1234"
     assert whole(root, "c/0/0") == b"abCDEFxyz"
-    put(root, "c/0/tmp", b"123456")
+    put(root, "c/0/other", b"123456")
     with pytest.raises(Exists):
-        rename(root, "c/0/tmp", "c/0/0", replace=False)
-    assert not rename(root, "c/0/tmp", "c/0/1", replace=False)
+        rename(root, "c/0/other", "c/0/0", replace=False)
+    assert not rename(root, "c/0/other", "c/0/1", replace=False)
     assert stored()["c/0/1.head"] == b"12"
 
 

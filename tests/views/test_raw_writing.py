@@ -170,9 +170,10 @@ def test_file_is_opened_empty_if_asked_so(root, folder):
 def test_what_is_not_there_or_a_folder_is_not_written(root):
     with pytest.raises(NotFound):
         root.write("none")
-    for refused in (root.create, root.write):
-        with pytest.raises(IsAFolder):
-            refused("a")
+    with pytest.raises((Exists, IsAFolder)):
+        root.create("a")
+    with pytest.raises(IsAFolder):
+        root.write("a")
 
 
 def test_time_of_a_writer_is_stored(root, folder):

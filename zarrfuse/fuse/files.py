@@ -283,15 +283,20 @@ class Files:
     # -- making --------------------------------------------------------------------------------
 
     async def create(self, parent: Node, name: str, flags: int) -> tuple[pyfuse3.FileInfo, Node]:
-        """Make a file and open it; one that has come to be there meanwhile is opened."""
+        """Make a file and open it.
+
+        One that has come to be there meanwhile is not opened: who may, the kernel checks. It looks it up.
+        """
         directory = self._nodes.directory_of(parent)
         is_exclusive = bool(flags & os.O_EXCL)
 
         def made(folder: Folder) -> Writer:
-            if not flags & (os.O_EXCL | os.O_TRUNC):
-                with suppress(NotFound):
-                    return folder.write(name)
-            return folder.create(name, exclusive=is_exclusive)
+            try:
+                return folder.create(name, exclusive=is_exclusive)
+            except Exists:
+                if is_exclusive:
+                    raise
+                raise Stale(f"{name} is there; the kernel looks it up again") from None
 
         node = directory.nodes.get(name)
         if node is None or node.file is None or not node.file.is_changed:

@@ -72,8 +72,8 @@ class Folder(Protocol):
     # Writing. A view that cannot be written leaves these as they are. All may wait.
 
     def create(self, name: str, *, exclusive: bool = False) -> Writer:
-        """A new, empty file, or, unless `exclusive`, one that is there, emptied. A working copy is
-        there for others once it is stored.
+        """A new, empty file. What is changed in place is there at once; a working copy is once it is
+        stored, and unless `exclusive` it may replace one that is there.
 
         Raises `Exists`, `NotFound` (the folder is gone), `NotSupported`, `IsAFolder`.
         """

@@ -13,16 +13,9 @@ from zarrfuse.writing.working_copy import WorkingCopy
 
 
 def create(commits: Commits, key: str, *, exclusive: bool = False) -> Writer:
-    """A new, empty file, or one that is there, emptied. See `views.base.Folder.create`."""
+    """A new, empty file. See `views.base.Folder.create`."""
     if commits.in_place:
-        file = commits.store.edit(key, create=True, exclusive=exclusive)
-        if not exclusive:
-            try:
-                file.truncate(0)
-            except BaseException:
-                file.close()
-                raise
-        return file
+        return commits.store.edit(key, create=True, exclusive=True)
     try:
         there = commits.store.stat(key)
     except NotFound:
