@@ -25,6 +25,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import pyfuse3
+import trio
 from msgspec.structs import replace
 from pyfuse3 import FUSEError
 
@@ -77,6 +78,7 @@ class Files:
         self._pushed_bytes = pushed_bytes
         self._handles: dict[int, Handle] = {}
         self._last_handle = 0
+        self._standing_in = trio.Lock()
         self._buffer = memoryview(bytearray(LARGEST_READ))
         self.bytes_read = 0
         self.bytes_written = 0
@@ -95,17 +97,13 @@ class Files:
         write = bool(flags & WRITING)
         asked, file = node, None
         while file is None:
-            current = self._in_place_of(asked, write=write)
-            if (
-                current is not None
-                and current is not asked.became
-                and time.monotonic() - node.looked_up_at > _JUST_NOW_S
-            ):
-                raise Stale(f"{node.name} is another file now; the kernel looks it up again")
-            if current is not None:
-                asked.became = node = current
-                self.void(asked)
-            file = await self._opened(node, write=write)
+            if self._in_place_of(asked, write=write) is None:
+                node, file = asked, await self._opened(asked, write=write)
+                continue
+            async with self._standing_in:  # one at a time: an inode stands for one other at a time
+                current = self._in_place_of(asked, write=write)
+                if current is not None:
+                    node, file = current, await self._opened_instead(asked, current, write=write)
         handle = self._handle_on(node, file)
         if flags & os.O_TRUNC and file.content.size:
             try:
@@ -114,6 +112,17 @@ class Files:
                 await self.close(handle)
                 raise
         return self._info(handle, is_direct=node is not asked)
+
+    async def _opened_instead(self, asked: Node, node: Node, *, write: bool) -> File | None:
+        """The file of the inode that has the name of the one that was asked for. Raises `Stale`."""
+        is_known = asked.became is node
+        if not is_known and time.monotonic() - asked.looked_up_at > _JUST_NOW_S:
+            raise Stale(f"{asked.name} is another file now; the kernel looks it up again")
+        file = await self._opened(node, write=write)
+        if file is not None:
+            asked.became = node
+            self.void(asked)
+        return file
 
     async def _opened(self, node: Node, *, write: bool) -> File | None:
         """The file of an inode, open to read, or to write as well; None if its name was changed meanwhile.

@@ -96,7 +96,10 @@ class Node(msgspec.Struct, eq=False, gc=False):
         """Its entry, which of an open file is that of its content."""
         if self.file is not None:
             return self.file.entry(self.entry)
-        return self.entry if self.became is None else self.became.now
+        stands_for = self.became
+        if stands_for is None or stands_for.file is None:
+            return self.entry
+        return stands_for.file.entry(stands_for.entry)
 
 
 def is_same(known: Entry, entry: Entry) -> bool:
