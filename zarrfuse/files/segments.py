@@ -67,7 +67,7 @@ class Stored:
 
 
 def identity_of(parts: Iterable[int]) -> int:
-    """That of a file made of parts, from theirs (`stores.base.Entry`), in any order; 0 if one is not told."""
+    """`Entry.identity` of a file made of parts, from theirs, in any order; 0 if one is not told."""
     identities = sorted(parts)
     if not identities or not identities[0]:
         return 0

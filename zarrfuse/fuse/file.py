@@ -73,9 +73,9 @@ class File:
     def entry(self, known: Entry) -> Entry:
         """Its entry as it is now, of which `known` was told before."""
         copy = self.copy
-        if copy is not None and self.is_changed:
-            access = copy.access or known.access
-            return replace(known, size=copy.size, mtime_ns=copy.mtime_ns, access=access)
+        if copy is not None:
+            mtime_ns = copy.mtime_ns if self.is_changed else known.mtime_ns
+            return replace(known, size=copy.size, mtime_ns=mtime_ns)
         return entry_of(known, self.content) if self.is_live else known
 
     def take(self, content: Reader, writer: Writer | None) -> None:

@@ -11,7 +11,7 @@ just opened for a command. So a copy that is still empty is stored when the last
 The kernel may open an inode by a name that it has looked up a while ago. If another file has that name by
 now, the inode becomes that of the new file, unless somebody has the old one open. Then `open` answers
 ESTALE: the kernel looks the name up, in the same system call, is told of another inode, and opens that.
-It asks no third time, so by an inode that was just looked up the new file is opened, past the kernel's cache.
+It asks no third time: by an inode that was just looked up the new file is opened, past the cache.
 """
 
 import errno
@@ -169,7 +169,7 @@ class Files:
     async def _is_there(self, node: Node, parent: Node | None, name: str) -> bool:
         """Whether a name that could not be opened is there all the same, as that of a refused node.
 
-        False if it was renamed meanwhile. Raises `Stale` if it is gone: who makes a file (O_CREAT) makes it.
+        False if it was renamed meanwhile. Raises `Stale` if it is gone: who may make it (O_CREAT) does.
         """
         if await self._folders.has_moved(node) or not _has_name(node, parent, name):
             return False
@@ -429,9 +429,10 @@ class Files:
         """A program closes the file: what it wrote is stored, and it is told if that fails."""
         handle = self._handles[fh]
         file, copy = handle.file, handle.file.copy
-        if handle.has_written and copy is not None:
-            if file.is_broken or (copy.changed and copy.size):
-                await self.store(handle)
+        if copy is None or not handle.has_written:
+            return
+        if file.is_broken or (copy.changed and copy.size):
+            await self.store(handle)
 
     async def fsync(self, fh: int) -> None:
         """What was written is stored, and outlives the machine."""
@@ -524,10 +525,9 @@ class Files:
         """A handle is gone. Nobody can be told any more if something cannot be stored."""
         file = handle.file
         try:
-            copy = file.copy
-            if copy is not None and copy.changed and file.handles == 1:
-                if not file.is_refused and not file.is_broken:
-                    await self.store(handle)
+            is_last = file.handles == 1 and file.copy is not None and file.copy.changed
+            if is_last and not file.is_refused and not file.is_broken:
+                await self.store(handle)
         finally:
             del self._handles[handle.number]
             file.handles -= 1

@@ -35,7 +35,7 @@ class Names:
     def check(
         self, parent: Node, name: str, error: type[ZarrfuseError] = NotSupported
     ) -> Directory:
-        """The folder for a name that is to be changed. Raises `error` for one that a mount never has."""
+        """The folder of a name that is to be changed. Raises `error` for one that a mount never has."""
         directory = self._nodes.directory_of(parent)
         is_control = name == CONTROL_NAME and parent is self._nodes.root
         if is_hidden(name) or directory.is_live or is_control:

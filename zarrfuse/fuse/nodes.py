@@ -55,7 +55,7 @@ class Node(msgspec.Struct, eq=False, gc=False):
     looked_up_at: float = -inf
     """When its name was looked up last."""
     is_unsure: bool = False
-    """Whether the kernel may know another size: of two replies that it gets at a time it takes the first."""
+    """Whether the kernel may know another size: of two replies at a time it takes the first."""
     seen: tuple[int, int] | None = None
     """Size and time of the bytes that the kernel may have in its cache."""
     file: File | None = None

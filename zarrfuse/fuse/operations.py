@@ -50,7 +50,7 @@ def answered(
         except BaseException as error:  # a store in Rust panics with one
             raise FUSEError(self.failures.note(request, error)) from None
 
-    return wrapper
+    return wrapper  # type: ignore[return-value]  # functools hides that it is a method
 
 
 def changing(
@@ -64,7 +64,7 @@ def changing(
             raise ReadOnly("the mount is read-only")
         return await handler(self, *args, **kwargs)
 
-    return answered(wrapper)
+    return answered(wrapper)  # type: ignore[arg-type]  # as above
 
 
 class Operations(pyfuse3.Operations):
@@ -213,9 +213,8 @@ class Operations(pyfuse3.Operations):
                 if file is None:
                     raise
                 return
-        if file is None or is_same(node.entry, entry):
-            if node.entry.kind is entry.kind:
-                node.update(entry)
+        if node.entry.kind is entry.kind and (file is None or is_same(node.entry, entry)):
+            node.update(entry)
 
     @answered
     async def setattr(

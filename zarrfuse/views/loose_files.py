@@ -36,7 +36,7 @@ _count = itertools.count(1)
 class _File:
     """The bytes of one file; its spool file is let go of by whoever uses it last."""
 
-    __slots__ = ("access", "identity", "mtime_ns", "spool", "users")
+    __slots__ = ("access", "identity", "mtime_ns", "names", "spool", "users")
 
     def __init__(self, spool: Spool, access: Access | None) -> None:
         self.spool = spool
@@ -44,6 +44,7 @@ class _File:
         self.identity = -next(_count)
         """Of no file of a store."""
         self.mtime_ns = time.time_ns()
+        self.names = 0
         self.users = 0
         """How many names it has, and how often it is open."""
 
@@ -64,7 +65,7 @@ class LooseFiles:
             file = self._files.get(key)
             if file is None:
                 file = self._files[key] = _File(self._spool(), access)
-                file.users = 1
+                file.users = file.names = 1
             elif exclusive:
                 raise Exists(f"{key.name} is there already")
             writer = self._opened(file)
@@ -77,7 +78,7 @@ class LooseFiles:
         Who has that open keeps it. Raises `Exists` if it is to be `new`; all is as before then.
         """
         file = _File(self._spool(), getattr(reader, "access", None))
-        file.users = 1
+        file.users = file.names = 1
         try:
             copy_reader(reader, file.spool.fd, reader.size)
             file.mtime_ns = reader.mtime_ns
@@ -87,7 +88,7 @@ class LooseFiles:
                     raise Exists(f"{key.name} is there already")
                 self._files[key] = file
                 if replaced is not None:
-                    self._let_go(replaced)
+                    self._unname(replaced)
         except BaseException:
             file.spool.close()
             raise
@@ -128,7 +129,7 @@ class LooseFiles:
         with self._lock:
             file = self._file(key)
             del self._files[key]
-            self._let_go(file)
+            self._unname(file)
 
     def link(self, key: LooseKey, new_key: LooseKey) -> None:
         """Give a file a second name. Raises `NotFound`, `Exists`."""
@@ -137,6 +138,7 @@ class LooseFiles:
             if new_key in self._files:
                 raise Exists(f"{new_key.name} is there already")
             file.users += 1
+            file.names += 1
             self._files[new_key] = file
 
     def rename(self, key: LooseKey, new_key: LooseKey, *, replace: bool = True) -> None:
@@ -151,7 +153,7 @@ class LooseFiles:
             del self._files[key]
             self._files[new_key] = file
             if replaced is not None:
-                self._let_go(replaced)
+                self._unname(replaced)
 
     def move(self, path: str, new_path: str) -> None:
         """The folder at `path` has another path now, and with it the arrays below."""
@@ -173,6 +175,10 @@ class LooseFiles:
     def _closed(self, file: _File) -> None:
         with self._lock:
             self._let_go(file)
+
+    def _unname(self, file: _File) -> None:
+        file.names -= 1
+        self._let_go(file)
 
     def _let_go(self, file: _File) -> None:
         file.users -= 1
@@ -239,6 +245,7 @@ def _entry(name: str, file: _File) -> Entry:
         file.mtime_ns,
         identity=file.identity,
         access=file.access,
+        links=file.names,
     )
 
 

@@ -108,6 +108,7 @@ class DocumentFile:
 
         Raises `Contradiction`, and `Exists` if it is to be `new`.
         """
+        self._check()
         written = _bytes_of(reader, self.title)
         self._store(written, mtime_ns=reader.mtime_ns, new=new)
 
@@ -119,7 +120,6 @@ class DocumentFile:
         sync: bool = False,
         new: bool = False,
     ) -> None:
-        self._check()
         text = self._to_store(written)
         spool = self.writing.commits.spool()
         try:
