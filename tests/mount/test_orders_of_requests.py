@@ -202,6 +202,28 @@ def test_who_makes_what_others_have_just_deleted_is_not_told_that_it_is_not_ther
         run(requests)
 
 
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR])
+@pytest.mark.parametrize("name", [DOCUMENT, ORDINARY])
+def test_a_name_that_is_gone_again_at_the_second_try_is_not_there(
+    source: Path, name: str, flags: int
+) -> None:
+    async def requests(kernel: PlayedKernel) -> None:
+        await kernel.lookup(name)
+        (source / name).rename(source / "old")  # so that its number is not given again
+        steps = kernel.opening(name, flags)
+        await anext(steps)  # told to look it up again
+        write_keys(source, {name: text(1)})
+        await anext(steps)  # it is not the one of before
+        await anext(steps)  # but another one
+        (source / name).unlink()
+        with pytest.raises(FUSEError) as told:
+            await done(steps)
+        assert told.value.errno == errno.ENOENT
+
+    with serving(source, "chunks") as run:
+        run(requests)
+
+
 @files
 def test_who_locks_a_file_that_is_gone_and_back_locks_what_others_do(
     source: Path, view: str, name: str
