@@ -120,7 +120,7 @@ class Keys:
     def names(self, path: str) -> Iterator[str]:
         """The names of files and folders in the folder `path`; none if there is no such folder.
 
-        Left out are those that no key leads through: a folder out of the store, a link to nothing.
+        Left out are those that no key leads through, such as a link to nothing.
         """
         try:
             folder = self._folder(path)
@@ -137,7 +137,7 @@ class Keys:
     def walk(self, prefix: str) -> Iterator[str]:
         """Every key that begins with `prefix`, in no order, as they are found.
 
-        Folders that lead out of the store are left out, and so is a symlink to a folder above it.
+        A symlink to a folder above it is left out.
         """
         try:
             path, beginning = _split(prefix)
@@ -219,6 +219,8 @@ class Keys:
                 known, _ = self._folders.get(path, (below, 0.0))
             if known.path == below.path:
                 below = known  # the same place as before, and it knows its node
+        elif entry.denied:
+            raise Denied(f"{path} leads out of the store")
         else:
             raise NotAFolder(f"{path} is no folder")
         with self._lock:

@@ -200,6 +200,33 @@ def test_symlink_to_a_folder_outside_is_shown_and_denied(store, root, tmp_path, 
             ask("out/secret")
 
 
+def test_nothing_is_told_of_what_a_symlink_outside_leads_to(store, root, tmp_path):
+    os.mkfifo(tmp_path / "outside/fifo")
+    for name in ("outside", "outside/secret", "outside/fifo", "outside/nothing"):
+        (root / name.replace("/", "-")).symlink_to(tmp_path / name)
+    shown = {(entry.kind, entry.size, entry.denied) for entry in store.list("").values()}
+    assert shown == {(Kind.FOLDER, 0, False), (Kind.FILE, 0, True)}
+    assert len(store.list("")) == 5
+
+
+def test_a_file_that_a_symlink_outside_leads_to_is_not_the_one_that_was_opened(
+    store, root, tmp_path
+):
+    with opened(store, "data/v1/a") as reader:
+        assert store.is_still("data/v1/a", reader)
+        (root / "data/v1/a").rename(tmp_path / "outside/a")
+        (root / "data/v1/a").symlink_to(tmp_path / "outside/a")
+        assert not store.is_still("data/v1/a", reader)
+
+
+def test_what_is_not_at_hand_is_not_compared_without_waiting(store, root):
+    (root / "link").symlink_to(root / "data/v1/a")  # which has to be followed step by step
+    with opened(store, "link") as reader:
+        assert store.is_still("link", reader)
+        with pytest.raises(BlockingIOError):
+            store.is_still("link", reader, wait=False)
+
+
 def test_chain_that_ends_outside_is_denied(store, root, tmp_path):
     (root / "one").symlink_to("two")
     (root / "two").symlink_to(tmp_path / "outside/secret")

@@ -101,7 +101,9 @@ def test_a_broken_file_says_why_with_and_without_waiting() -> None:
 def test_a_stored_segment_is_opened_for_each_read_and_holds_nothing(tmp_path: Path) -> None:
     write_keys(tmp_path, {"a": b"0123456789"})
     store = LocalStore(str(tmp_path))
-    file = Stored(store, "a", 10, store.stat("a").mtime_ns)
+    opened = store.open("a")
+    file = Stored(store, "a", opened)
+    opened.close()
     assert fetch(file, 2, 5) == b"23456"
     assert fetch(file, 8, 5) == b"89"
     file.close()
@@ -113,7 +115,9 @@ def test_a_stored_segment_is_opened_for_each_read_and_holds_nothing(tmp_path: Pa
 def test_a_stored_segment_of_another_size_is_stale(tmp_path: Path, data: bytes) -> None:
     write_keys(tmp_path, {"a": b"0123456789"})
     store = LocalStore(str(tmp_path))
-    file = Stored(store, "a", 10, store.stat("a").mtime_ns)
+    opened = store.open("a")
+    file = Stored(store, "a", opened)
+    opened.close()
     write_keys(tmp_path, {"a": data})
     with pytest.raises(Stale, match="a"):
         fetch(file, 0, 1)

@@ -9,7 +9,17 @@ from pathlib import Path
 from fakes import ForwardingStore, MemoryReader, MemoryStore
 
 from zarrfuse.errors import Exists, NotFound
-from zarrfuse.stores.base import OWN_NAME, Entry, File, Kind, Reader, Store, WritableStore, read
+from zarrfuse.stores.base import (
+    OWN_NAME,
+    Entry,
+    File,
+    Kind,
+    Like,
+    Reader,
+    Store,
+    WritableStore,
+    read,
+)
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.writing.commits import Commits, Target
 from zarrfuse.writing.snapshot import snapshot
@@ -40,9 +50,9 @@ class StepStore(ForwardingStore):
         """See `base.Store`. The reader of the store itself: it may have a descriptor."""
         return self.inner.open(key, wait=wait)
 
-    def is_still(self, key: str, reader: Reader) -> bool:
+    def is_still(self, key: str, reader: Reader, *, wait: bool = True) -> bool:
         """See `base.Store`."""
-        return self.inner.is_still(key, reader)
+        return self.inner.is_still(key, reader, wait=wait)
 
     def edit(self, key: str, **how: bool) -> File:
         """See `base.WritableStore`."""
@@ -152,6 +162,7 @@ class KeysStore(MemoryStore, WritableStore):
         sync: bool = True,
         new: bool = False,
         mtime_ns: int | None = None,
+        like: Like | None = None,
     ) -> None:
         """See `base.WritableStore`."""
         if new and key in self.files:

@@ -440,8 +440,6 @@ def test_the_workspace_is_made_where_the_files_are(
 
 def test_a_root_that_was_deleted_for_a_symlink_is_not_followed(owned: Path, outside: Path) -> None:
     commits = Commits(WritableLocalStore(str(owned)))
-    store_bytes(commits, "c", NEW)
-    commits.close()
     for path in sorted(owned.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     owned.rmdir()

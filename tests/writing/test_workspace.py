@@ -2,7 +2,10 @@
 
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import MemoryStore
@@ -12,8 +15,11 @@ from writing.test_killed import DIED, die, in_child
 from zarrfuse.errors import Denied, NotFound, NotSupported
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.own_folder import new_file
+from zarrfuse.writing import local_workspace
 from zarrfuse.writing.commits import Commits, Target
 from zarrfuse.writing.journal import Journal, Part, key_of, text_of
+from zarrfuse.writing.spool import nameless_spool
 
 
 def commits_of(root: Path) -> Commits:
@@ -42,11 +48,50 @@ def test_the_last_user_deletes_it(tmp_path: Path) -> None:
 
 
 def test_it_is_made_again_after_it_was_deleted(tmp_path: Path) -> None:
-    first, second = commits_of(tmp_path), commits_of(tmp_path)
-    for commits in (first, second, first):
+    for _ in range(2):
+        commits = commits_of(tmp_path)
         store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
         commits.close()
         assert not (tmp_path / OWN_NAME).exists()
+
+
+def test_nothing_is_made_behind_the_end(tmp_path: Path) -> None:
+    commits = commits_of(tmp_path)
+    spool = nameless_spool(None)
+    commits.close()
+    with pytest.raises(OSError, match="closed"):
+        commits.spool()
+    with pytest.raises(OSError, match="closed"):
+        commits.store_spool("c", [Target("c/0", 0, 0)], spool)
+    spool.close()
+    commits.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_end_waits_for_a_spool_that_is_being_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(*arguments: Any) -> int:
+        begun.set()
+        assert may_end.wait(20)
+        return new_file(*arguments)
+
+    commits = commits_of(tmp_path)
+    store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})  # the workspace is there
+    monkeypatch.setattr(local_workspace, "new_file", slow)
+    with ThreadPoolExecutor() as pool:
+        spool = pool.submit(commits.spool)
+        assert begun.wait(20)
+        end = pool.submit(commits.close)
+        with pytest.raises(TimeoutError):
+            end.result(0.1)
+        assert (tmp_path / OWN_NAME / "lock").exists()
+        may_end.set()
+        end.result(20)
+        spool.result().close()
+    assert not (tmp_path / OWN_NAME).exists()
 
 
 def test_it_is_made_again_when_somebody_deleted_the_whole_store(tmp_path: Path) -> None:
@@ -143,6 +188,31 @@ def test_a_journal_of_another_version_stays_with_all_it_may_name(
     commits.close()
     assert (tmp_path / key_of("c")).read_bytes() == text
     assert (tmp_path / OWN_NAME / "w-1/0").read_bytes() == b"new"
+
+
+def test_a_journal_of_another_version_keeps_nothing_that_is_newer(tmp_path: Path) -> None:
+    write(tmp_path, {key_of("c"): json.dumps({"zarrfuse_journal": 2, "key": "c"}).encode()})
+    journal = tmp_path / key_of("c")
+    for day, name in enumerate(("w-0", "w-1", "w-2")):
+        write(tmp_path, {f"{OWN_NAME}/{name}/{file}": b"" for file in ("alive", "0")})
+        times = (journal.stat().st_atime, journal.stat().st_mtime + (2 * day - 2) * 86400)
+        os.utime(tmp_path / OWN_NAME / name / "alive", times)
+    commits = commits_of(tmp_path)
+    commits.recover()
+    commits.close()
+    left = {path.relative_to(tmp_path / OWN_NAME).as_posix() for path in journal.parent.rglob("*")}
+    assert left >= {"w-0/0", "w-1/0", journal.name}
+    assert "w-2" not in left
+
+
+def test_a_mount_leaves_nothing_beside_a_journal_of_another_version(tmp_path: Path) -> None:
+    write(tmp_path, {key_of("c"): json.dumps({"zarrfuse_journal": 2, "key": "c"}).encode()})
+    for _ in range(2):
+        commits = commits_of(tmp_path)
+        commits.recover()
+        commits.spool().close()
+        commits.close()
+        assert list((tmp_path / OWN_NAME).glob("w-*")) == []
 
 
 def test_what_else_lies_in_the_folder_stays(tmp_path: Path) -> None:

@@ -92,10 +92,10 @@ def opened(store: Store, path: str, chunk: Chunk) -> Iterator[Reader]:
     readers: list[Reader] = []
     try:
         for key, size in zip(keys, chunk.sizes, strict=True):
+            reader = _opened(store, key)
             if len(keys) > _OPEN_PARTS:
-                reader: Reader = Stored(store, key, size, store.stat(key).mtime_ns)
-            else:
-                reader = _opened(store, key)
+                reader.close()
+                reader = Stored(store, key, reader)
             readers.append(reader)
             if reader.size != size:
                 raise Stale(f"{key} had {size} bytes when it was listed and has {reader.size} now")

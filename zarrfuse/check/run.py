@@ -62,10 +62,12 @@ def _repaired(source: str) -> Store:
     """The store to check, after what was interrupted in it was finished."""
     store = open_source(source)  # first, since it refuses what must not be looked at
     try:
-        finished = finish(source)
+        finished, deleted = finish(source)
     except BaseException:
         store.close()
         raise
+    for problem in deleted:
+        print(f"zarrfuse: {problem}: it is deleted, with what was to be stored", file=sys.stderr)
     if finished:
         writes = "a write that was" if finished == 1 else f"{finished:,} writes that were"
         print(f"zarrfuse: finished {writes} interrupted", file=sys.stderr)

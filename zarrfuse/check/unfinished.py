@@ -7,7 +7,7 @@ a journal is done is `zarrfuse.writing`'s.
 import os
 import time
 from collections.abc import Iterator
-from typing import cast
+from typing import NamedTuple, cast
 
 from zarrfuse.check.asking import asked
 from zarrfuse.check.findings import Fault, Finding
@@ -18,8 +18,9 @@ from zarrfuse.stores.opening import ZIP_ENDINGS, open_store
 from zarrfuse.views.chunk_journals import judge_of
 from zarrfuse.writing import journal as journals
 from zarrfuse.writing.commits import Commits
+from zarrfuse.writing.journal import Refused
 from zarrfuse.writing.locks import is_locked
-from zarrfuse.writing.recovery import OLD_S
+from zarrfuse.writing.recovery import OLD_S, delete_refused
 from zarrfuse.writing.workspace import own_folder_of
 
 _PROBLEM = "a write was interrupted; zarrfuse check --repair finishes it"
@@ -40,6 +41,9 @@ def unfinished(store: Store) -> Iterator[Finding]:
             store.stat(key)
         except NotFound:
             continue
+        except Refused as error:
+            problem = f"{error}; zarrfuse check --repair deletes it"
+            yield Fault("error", "", problem, WRITING).at("", key)
         except (Corrupt, Denied) as error:
             yield Fault("error", "", str(error), WRITING).at("", key)
         except (ZarrfuseError, OSError) as error:
@@ -67,21 +71,31 @@ def _journals(store: Store) -> list[tuple[str, int]]:
         return []
 
 
-def finish(source: str) -> int:
-    """Finish all writes that were interrupted, and delete what they have left; how many there were.
+class Repaired(NamedTuple):
+    """What `finish` has done: how many writes it finished, and why it deleted others."""
 
-    Raises `SourceError` if the source cannot be written, and `Denied` if what is to be finished may have
-    been left there by somebody else.
+    finished: int
+    deleted: list[str]
+
+
+def finish(source: str) -> Repaired:
+    """Finish all writes that were interrupted, and delete what they have left.
+
+    Deleted are those that must not be done, too. Raises `SourceError` if the source cannot be written, and
+    `Denied` if what is to be finished may have been left there by somebody else.
     """
     store = _writable(source)
     try:
-        before = {name for name, _ in _journals(store)}
-        commits = Commits(store, judge=judge_of(store))
+        judge = judge_of(store)
+        commits = Commits(store, judge=judge)
         try:
+            deleted = delete_refused(store, commits.locks, judge)
+            before = {name for name, _ in _journals(store)}
             commits.recover()
         finally:
             commits.close()
-        return len(before.difference(name for name, _ in _journals(store)))
+        left = {name for name, _ in _journals(store)}
+        return Repaired(len(before - left), deleted)
     finally:
         store.close()
 

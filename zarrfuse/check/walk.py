@@ -158,8 +158,8 @@ class Walk:
                     stray.told = True
                     assert array is not None
                     yield stray.fault.at(array.path, stray.folder)
-                if entry.denied and entry.kind is Kind.FOLDER:
-                    yield _denied_folder(join(folder.path, entry.name))
+                if entry.denied and entry.name not in METADATA_NAMES:
+                    yield _denied(join(folder.path, entry.name))
             return
         for found in files.judge(f"{prefix}/" if prefix else "", seen):
             if isinstance(found, Chunk):
@@ -338,6 +338,6 @@ def _finding(level: Level, path: str, file: str, problem: str, rule: Rule) -> Fi
     return Finding(level, path, file, "", problem, rule)
 
 
-def _denied_folder(path: str) -> Finding:
-    problem = "leads out of the store and may not be read"
+def _denied(path: str) -> Finding:
+    problem = "leads out of the store, or is encrypted, and may not be read"
     return _finding("warning", path, "", problem, SYMLINKS)

@@ -36,19 +36,19 @@ class Literal:
 class Stored:
     """A whole stored key as a segment, opened for each read.
 
-    For files of so many segments that holding them all open would use up the descriptors.
+    For files of so many segments that holding them all open would use up the descriptors. `opened` is the
+    key as it was opened once; the caller closes it. It tells which file all reads have to find.
     """
 
-    __slots__ = ("_key", "_store", "access", "mtime_ns", "size")
+    __slots__ = ("_file", "_key", "_store", "access", "mtime_ns", "size")
 
-    def __init__(
-        self, store: Store, key: str, size: int, mtime_ns: int, access: Access | None = None
-    ) -> None:
+    def __init__(self, store: Store, key: str, opened: Reader) -> None:
         self._store = store
         self._key = key
-        self.size = size
-        self.mtime_ns = mtime_ns
-        self.access = access
+        self._file = getattr(opened, "file", None)
+        self.size = opened.size
+        self.mtime_ns = opened.mtime_ns
+        self.access: Access | None = getattr(opened, "access", None)
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`. Never at hand. Raises `Stale` when the key has changed since."""
@@ -56,11 +56,19 @@ class Stored:
             raise BlockingIOError(errno.EAGAIN, "a file has to be opened")
         reader = self._store.open(self._key)
         try:
-            if (reader.size, reader.mtime_ns) != (self.size, self.mtime_ns):
+            if not self.is_of(reader):
                 raise Stale(f"{self._key} changed while it was open")
             reader.readinto(buffer, offset)
         finally:
             reader.close()
+
+    def is_of(self, reader: Reader) -> bool:
+        """Whether `reader` is the file of before, with the size and time of before."""
+        return (reader.size, reader.mtime_ns, getattr(reader, "file", None)) == (
+            self.size,
+            self.mtime_ns,
+            self._file,
+        )
 
     def close(self) -> None:
         """Nothing is held."""

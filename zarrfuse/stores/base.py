@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import IntEnum
 from stat import S_IFDIR, S_IFLNK, S_IFREG
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -102,7 +102,7 @@ class Store(Protocol):
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """Open a key for reading. Raises `NotFound`, `Denied`."""
 
-    def is_still(self, key: str, reader: Reader) -> bool:
+    def is_still(self, key: str, reader: Reader, *, wait: bool = True) -> bool:
         """Whether what was opened is still what is stored under the key; yes, if that cannot be told."""
         return True
 
@@ -138,6 +138,11 @@ class File(Reader, Protocol):
 
     def sync(self) -> None:
         """Wait until what was written will outlive the machine."""
+
+
+Like: TypeAlias = str | int | Access
+"""Owner and mode of a new file: those of the file that has the key now, or of a new file under that
+key; those of an open file (a descriptor); or these."""
 
 
 class WritableStore(Store, Protocol):
@@ -177,13 +182,15 @@ class WritableStore(Store, Protocol):
         sync: bool = True,
         new: bool = False,
         mtime_ns: int | None = None,
+        like: Like | None = None,
     ) -> None:
         """Store bytes [start, stop) of the open file `source` (a descriptor) under `key`.
 
         A key of before is replaced, its readers keep what they opened; with `new`, raises `Exists`
         instead. `sync`: the bytes will outlive the machine (the name, after `sync_folder`).
-        `mtime_ns`: with which time, see `set_mtime`; now unless given. Raises `NotFound` if there is
-        no folder for it, in a store that has folders of its own.
+        `mtime_ns`: with which time, see `set_mtime`; now unless given. `like`: with which owner and
+        mode, see `dress`; those of what it replaces unless given. Raises `NotFound` if there is no
+        folder for it, in a store that has folders of its own.
         """
 
     def remove(self, key: str) -> None:
@@ -197,11 +204,11 @@ class WritableStore(Store, Protocol):
         without folders of its own raises `NotSupported` for folders.
         """
 
-    def dress(self, key: str, like: str | int) -> None:
-        """Give a temporary file the owner and mode with which it is to be stored.
+    def dress(self, key: str, like: Like) -> None:
+        """Give a temporary file the owner and mode of `like`, before it is renamed.
 
-        `like` is the key that it will be renamed to, or a descriptor of a file that has them. Raises
-        `NotFound` if there is no folder for that key. Does nothing in a store whose files have no modes.
+        Raises `NotFound` if `like` is a key for which there is no folder. Does nothing in a store
+        whose files have no modes.
         """
         return
 
@@ -241,6 +248,13 @@ def entry_of(known: Entry, reader: Reader) -> Entry:
     if access != known.access:
         access = both(access, known.access)
     return Entry(known.name, Kind.FILE, size, mtime_ns, False, identity, access, known.links)
+
+
+def access_of(reader: Reader) -> Access | None:
+    """Mode and owner of an open file; None where nothing is known of them."""
+    seen = getattr(reader, "seen", None)
+    access: Access | None = getattr(reader, "access", None) if seen is None else seen()[3]
+    return access
 
 
 @contextmanager

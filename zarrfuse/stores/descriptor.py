@@ -1,4 +1,4 @@
-"""Reads from a descriptor: all that was asked for, and without waiting if that was asked for.
+"""Reads from a descriptor: all that was asked for, and without waiting if that was asked for. Closes it.
 
 Owns what may be asked without waiting of the file system that a descriptor lies on. Used by the
 stores whose bytes lie in files.
@@ -7,6 +7,8 @@ stores whose bytes lie in files.
 import ctypes
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from zarrfuse.errors import Stale
 
@@ -29,6 +31,11 @@ _REMOTE = frozenset(
         0x0187,  # autofs
     }
 )
+_CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
+# Errors of copy_file_range(2) that say that it cannot, not that the disk could not.
+_CANNOT_COPY = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
+)
 _fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
 _fstatfs.argtypes = [ctypes.c_int, ctypes.c_void_p]
 
@@ -39,6 +46,61 @@ def is_remote(fd: int) -> bool:
     if _fstatfs(fd, status):
         return True
     return status[0] & 0xFFFFFFFF in _REMOTE
+
+
+def close_quietly(fd: int) -> None:
+    """Close a descriptor through which nothing was written that is kept: close(2) may fail all the same."""
+    with suppress(OSError):
+        os.close(fd)
+
+
+@contextmanager
+def closing_on_error(fd: int) -> Iterator[None]:
+    """Close a descriptor if the block raises."""
+    try:
+        yield
+    except BaseException:
+        close_quietly(fd)
+        raise
+
+
+def sync_folder(fd: int) -> None:
+    """Wait until the names in a folder will outlive the machine, where the file system can do that."""
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC_FOLDERS:
+            raise
+
+
+def copied_by_kernel(source: int, start: int, stop: int, target: int) -> int:
+    """Copy bytes [start, stop) of one file to the beginning of another, as far as the kernel does that.
+
+    How many bytes those are: 0 between most file systems.
+    """
+    at = start
+    while at < stop:
+        try:
+            count = os.copy_file_range(source, target, stop - at, at, at - start)
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY:
+                raise
+            break
+        if not count:
+            break
+        at += count
+    return at - start
+
+
+def write_full(fd: int, data: bytes | memoryview, offset: int, name: str) -> None:
+    """Write all of `data` at `offset`. Raises `OSError`, with `name` in ENOSPC where nothing is taken."""
+    rest = memoryview(data).cast("B")
+    while rest:
+        count = os.pwrite(fd, rest, offset)
+        if not count:
+            raise OSError(errno.ENOSPC, f"{name} takes no more bytes")
+        rest = rest[count:]
+        offset += count
 
 
 def read_full(fd: int, buffer: memoryview, offset: int, name: str, *, wait: bool) -> None:

@@ -6,7 +6,8 @@ each path that would (`beneath`). What a name is, is decided once, here:
 * a file, or a symlink to a file inside the folder: a file;
 * a symlink to a folder inside it: a link, so that the kernel walks it and loops stay loops of the
   kernel's to refuse;
-* a symlink that leads outside: shown, and denied to everyone, unless symlinks are followed;
+* a symlink that leads outside: a file that is denied to everyone, whatever is there, unless symlinks are
+  followed;
 * a symlink to nothing: a link where its text stays inside, else denied;
 * FIFOs, sockets and devices: not there.
 """
@@ -21,7 +22,7 @@ from zarrfuse.errors import Denied, NameTooLong, NotAFolder, NotFound, ZarrfuseE
 from zarrfuse.stores.access import Access, all_of, way_through
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.stores.beneath import open_beneath
-from zarrfuse.stores.descriptor import is_remote, read_full
+from zarrfuse.stores.descriptor import close_quietly, is_remote, read_full
 from zarrfuse.stores.own_folder import OwnFolder
 from zarrfuse.stores.root import Root
 
@@ -83,15 +84,14 @@ class LocalStore(Store):
     def scan(self, folder: str) -> Iterator[Entry]:
         """See `base.Store`. One `scandir`, one `lstat` a name."""
         fd = self._open(folder, _LIST)
-        if not folder and not os.fstat(fd).st_nlink and not self.root.follow():
-            os.close(fd)
-            raise NotFound(f"{self.root.path} is deleted")
         file, subfolder = Kind.FILE, Kind.FOLDER
         hidden = "" if folder else OWN_NAME
         mode = uid = gid = -1  # of the name before, for nearly all names of a folder have the same
         type_ = 0
         access = Access(0, 0, 0)
         try:
+            if not folder and not os.fstat(fd).st_nlink and not self.root.follow():
+                raise NotFound(f"{self.root.path} is deleted")
             with os.scandir(fd) as names:
                 for found in names:
                     if found.name == hidden:
@@ -145,20 +145,29 @@ class LocalStore(Store):
     def open(self, key: str, *, wait: bool = True) -> LocalReader:
         """See `base.Store`."""
         fd = self._open(key, _READ, wait=wait)
-        status = os.fstat(fd)
-        if not S_ISREG(status.st_mode):
-            os.close(fd)
-            raise NotFound(f"{key} is no file")
+        try:
+            status = os.fstat(fd)
+            if not S_ISREG(status.st_mode):
+                raise NotFound(f"{key} is no file")
+        except BaseException:
+            close_quietly(fd)
+            raise
         return LocalReader(fd, key, status)
 
-    def is_still(self, key: str, reader: Reader) -> bool:
-        """See `base.Store`. One system call; nothing is told of what is there but this."""
+    def is_still(self, key: str, reader: Reader, *, wait: bool = True) -> bool:
+        """See `base.Store`."""
         if not isinstance(reader, LocalReader):
             return True
         try:
-            status = os.stat(key, dir_fd=self.root.fd)
-        except OSError:
+            fd = self._open(key, os.O_PATH, wait=wait)
+        except BlockingIOError:
+            raise
+        except (OSError, ZarrfuseError):
             return False
+        try:
+            status = os.fstat(fd)
+        finally:
+            os.close(fd)
         return (status.st_dev, status.st_ino) == reader.file
 
     def readlink(self, key: str) -> str:
@@ -284,10 +293,8 @@ class LocalStore(Store):
         name = key.rpartition("/")[2]
         try:
             fd = self._open(key, os.O_PATH)
-        except Denied:
-            return self._outside(key, status)
-        except (OSError, NotFound):  # leads to nothing, or to itself
-            return self._dangling(key, status)
+        except (OSError, Denied, NotFound):  # leads out, to nothing, or to itself
+            return self._not_followed(key, status)
         try:
             target, path = os.fstat(fd), _path_of(fd)
         finally:
@@ -327,18 +334,12 @@ class LocalStore(Store):
             folder = os.path.dirname(folder)
         return all_of(found)
 
-    def _outside(self, key: str, status: os.stat_result) -> Entry | None:
-        """The entry of a symlink that may not be followed; of the target only its type is told."""
-        try:
-            mode = os.stat(key, dir_fd=self.root.fd).st_mode
-        except OSError:  # nothing is there, or this user may not look
-            return self._dangling(key, status)
-        if not S_ISDIR(mode) and not S_ISREG(mode):
-            return None
-        kind = Kind.FOLDER if S_ISDIR(mode) else Kind.FILE
-        return Entry(key.rpartition("/")[2], kind, 0, status.st_mtime_ns, denied=True)
+    def _not_followed(self, key: str, status: os.stat_result) -> Entry | None:
+        """The entry of a symlink that leads to nothing that may be shown.
 
-    def _dangling(self, key: str, status: os.stat_result) -> Entry | None:
+        Nothing is told of what is outside, not even whether it is there: this process may be allowed to
+        see more than who asks.
+        """
         name = key.rpartition("/")[2]
         try:
             text = self._text_inside(key)

@@ -4,11 +4,10 @@ Owns the system calls on its descriptor. Made by `local_writing`; it knows neith
 who else has the file open.
 """
 
-import errno
 import os
 
 from zarrfuse.stores.access import Access
-from zarrfuse.stores.descriptor import read_full
+from zarrfuse.stores.descriptor import read_full, write_full
 
 
 class LocalFile:
@@ -47,13 +46,7 @@ class LocalFile:
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """See `base.File`. What was written before an error stays written, as on a disk."""
-        left = memoryview(data).cast("B")
-        while left:
-            count = os.pwrite(self._fd, left, offset)
-            if count == 0:
-                raise OSError(errno.ENOSPC, f"{self._key} takes no more bytes")
-            left = left[count:]
-            offset += count
+        write_full(self._fd, data, offset, self._key)
 
     def truncate(self, size: int) -> None:
         """See `base.File`."""

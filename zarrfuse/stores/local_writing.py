@@ -44,11 +44,12 @@ from zarrfuse.errors import (
     ZarrfuseError,
 )
 from zarrfuse.stores import ownership
-from zarrfuse.stores.base import OWN_NAME, WritableStore
+from zarrfuse.stores.base import OWN_NAME, Like, WritableStore
+from zarrfuse.stores.descriptor import closing_on_error, sync_folder
 from zarrfuse.stores.kept_folders import KeptFolders
 from zarrfuse.stores.local import LONGEST_KEY, LocalStore
 from zarrfuse.stores.local_file import LocalFile
-from zarrfuse.stores.new_file import discard, inode_of, status_of, write_new
+from zarrfuse.stores.new_file import discarding_on_error, inode_of, status_of, write_new
 from zarrfuse.stores.own_folder import new_file
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
@@ -57,7 +58,6 @@ _ANY = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO that took a file's place must not h
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _RACES_TOLERATED = 100
 _RENAME_NOREPLACE = 1
-_CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
 
 _renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 if _renameat2 is not None:  # not in every C library
@@ -112,7 +112,8 @@ class WritableLocalStore(LocalStore, WritableStore):
                     if _is_own(key):
                         return LocalFile(new_file(folder, name, flags), key)
                     fd = os.open(name, flags | _NEW, 0o666, dir_fd=folder)
-                    ownership.give_new_file(fd, folder)
+                    with discarding_on_error(folder, name), closing_on_error(fd):
+                        ownership.give_new_file(fd, folder)
                     return LocalFile(fd, key)
                 except FileExistsError:
                     if exclusive:
@@ -131,30 +132,20 @@ class WritableLocalStore(LocalStore, WritableStore):
         sync: bool = True,
         new: bool = False,
         mtime_ns: int | None = None,
+        like: Like | None = None,
     ) -> None:
         """See `base.WritableStore`."""
-        self._put(key, source, start, stop, sync=sync, new=new, mtime_ns=mtime_ns)
-
-    def _put(
-        self,
-        key: str,
-        source: int,
-        start: int,
-        stop: int,
-        *,
-        sync: bool,
-        new: bool,
-        mtime_ns: int | None,
-        dress: Callable[[int], None] | None = None,
-    ) -> None:
-        """`dress`: gives the new file its owner and mode; those of what it replaces, unless given."""
         if not key:
             raise IsAFolder("the root is a folder")
-        with self._at(key) as (folder, name), _ours(key):
+        if like is None and not _is_own(key):
+            like = key
+        with self._dressing(like) as dress, self._at(key) as (folder, name), _ours(key):
+            write = partial(write_new, sync=sync, mtime_ns=mtime_ns, dress=dress)
             if _is_own(key) and key.count("/") > 1:
                 try:
                     fd = new_file(folder, name, os.O_WRONLY)
-                    write_new(fd, folder, name, source, start, stop, sync=sync, mtime_ns=mtime_ns)
+                    with discarding_on_error(folder, name):
+                        write(fd, name, source, start, stop)
                     return
                 except FileExistsError:
                     if new:
@@ -165,25 +156,14 @@ class WritableLocalStore(LocalStore, WritableStore):
                 raise Exists(f"{key} is there")
             if old is not None and S_ISDIR(old.st_mode):
                 raise IsAFolder(f"{key} is a folder")
-            like_replaced = partial(ownership.like_replaced, folder=folder, name=name)
             with self._temporary(folder) as (at, temporary, fd):
-                inode = inode_of(os.fstat(fd))
-                write_new(
-                    *(fd, at, temporary, source, start, stop),
-                    sync=sync,
-                    mtime_ns=mtime_ns,
-                    dress=None if _is_own(key) else dress or like_replaced,
-                )
-                try:
-                    if inode_of(os.stat(temporary, dir_fd=at, follow_symlinks=False)) != inode:
-                        raise Denied(f"{key}: others have replaced {temporary} meanwhile")
-                    if new:
-                        _rename_new(at, temporary, folder, name)
-                    else:
-                        os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=folder)
-                except BaseException:
-                    discard(at, temporary)
-                    raise
+                inode = write(fd, temporary, source, start, stop)
+                if inode_of(os.stat(temporary, dir_fd=at, follow_symlinks=False)) != inode:
+                    raise Denied(f"{key}: others have replaced {temporary} meanwhile")
+                if new:
+                    _rename_new(at, temporary, folder, name)
+                else:
+                    os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=folder)
 
     def remove(self, key: str) -> None:
         """See `base.WritableStore`."""
@@ -214,16 +194,14 @@ class WritableLocalStore(LocalStore, WritableStore):
                     raise
                 self._move_over(key, new_key, new=not replace)
 
-    def dress(self, key: str, like: str | int) -> None:
+    def dress(self, key: str, like: Like) -> None:
         """See `base.WritableStore`."""
         with self._at(key) as (folder, name), _ours(key):
             fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _ANY | os.O_CLOEXEC, dir_fd=folder)
         try:
-            if isinstance(like, int):
-                ownership.like(fd, like)
-                return
-            with self._at(like) as (new_folder, new_name), _ours(like):
-                ownership.like_replaced(fd, new_folder, new_name)
+            with self._dressing(like) as dress, _ours(key):
+                assert dress is not None
+                dress(fd)
         finally:
             os.close(fd)
 
@@ -262,11 +240,7 @@ class WritableLocalStore(LocalStore, WritableStore):
     def sync_folder(self, key: str) -> None:
         """See `base.WritableStore`. Nothing happens on file systems that cannot do that."""
         with self._folders.opened(key, _LIST) as fd:
-            try:
-                os.fsync(fd)
-            except OSError as error:
-                if error.errno not in _CANNOT_SYNC_FOLDERS:
-                    raise
+            sync_folder(fd)
 
     # -- both --------------------------------------------------------------------------------
 
@@ -300,46 +274,59 @@ class WritableLocalStore(LocalStore, WritableStore):
             yield fd, name
 
     @contextmanager
+    def _dressing(self, like: Like | None) -> Iterator[Callable[[int], None] | None]:
+        """What gives a new file the owner and mode of `like`; None of None."""
+        if isinstance(like, str):
+            with self._at(like) as (folder, name):
+                yield partial(ownership.like_replaced, folder=folder, name=name)
+        elif isinstance(like, int):
+            yield partial(ownership.like, old=like)
+        elif like is not None:
+            yield partial(ownership.give, access=like)
+        else:
+            yield None
+
+    @contextmanager
     def _temporary(self, folder: int) -> Iterator[tuple[int, str, int]]:
-        """A new file that can be renamed into a folder: the folder it is in, its name, a descriptor."""
+        """A new file that can be renamed into a folder: the folder it is in, its name, a descriptor.
+
+        The descriptor is to be closed; the file is deleted if the block raises.
+        """
         name = f"put-{secrets.token_hex(8)}"
         for _ in range(_RACES_TOLERATED):  # who is done deletes the folder of our own
             own = self.own.make()
             try:
                 if os.fstat(own).st_dev != os.fstat(folder).st_dev:
                     name += ".partial"
-                    yield folder, name, os.open(name, os.O_WRONLY | _NEW, 0o600, dir_fd=folder)
+                    fd = os.open(name, os.O_WRONLY | _NEW, 0o600, dir_fd=folder)
+                    with discarding_on_error(folder, name):
+                        yield folder, name, fd
                     return
                 try:
                     fd = new_file(own, name, os.O_WRONLY)
                 except FileNotFoundError:
                     continue
-                yield own, name, fd
+                with discarding_on_error(own, name):
+                    yield own, name, fd
                 return
             finally:
                 os.close(own)
         raise Denied(f"{self.own.path} is deleted again and again")
 
     def _file(self, fd: int, key: str) -> LocalFile:
-        mode = os.fstat(fd).st_mode
-        if S_ISREG(mode):
-            return LocalFile(fd, key)
-        os.close(fd)
-        raise IsAFolder(f"{key} is a folder") if S_ISDIR(mode) else NotFound(f"{key} is no file")
+        with closing_on_error(fd):
+            mode = os.fstat(fd).st_mode
+            if S_ISREG(mode):
+                return LocalFile(fd, key)
+            raise (
+                IsAFolder(f"{key} is a folder") if S_ISDIR(mode) else NotFound(f"{key} is no file")
+            )
 
     def _move_over(self, key: str, new_key: str, *, new: bool) -> None:
         file = self.edit(key, write=False)
         try:
-            self._put(
-                new_key,
-                file.fileno(),
-                0,
-                file.size,
-                sync=True,
-                new=new,
-                mtime_ns=file.mtime_ns,
-                dress=partial(ownership.like, old=file.fileno()),
-            )
+            fd = file.fileno()
+            self.put(new_key, fd, 0, file.size, new=new, mtime_ns=file.mtime_ns, like=fd)
         finally:
             file.close()
         self.remove(key)

@@ -31,7 +31,7 @@ from zarrfuse.errors import (
     SourceError,
     Stale,
 )
-from zarrfuse.stores.base import OWN_NAME, Entry, File, Kind, Reader, WritableStore
+from zarrfuse.stores.base import OWN_NAME, Entry, File, Kind, Like, Reader, WritableStore
 from zarrfuse.stores.object_bucket import Bucket, Found, Patience
 from zarrfuse.stores.object_folders import Folders
 from zarrfuse.stores.object_reader import OpenReaders
@@ -139,6 +139,7 @@ class ObjectStore(WritableStore):
         sync: bool = True,
         new: bool = False,
         mtime_ns: int | None = None,
+        like: Like | None = None,
     ) -> None:
         """See `base.WritableStore`. One PUT; of more than 64 MiB, several that come to one.
 

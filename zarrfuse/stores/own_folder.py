@@ -16,11 +16,16 @@ where the root may be written by its group, and not by everybody, what belongs t
 import errno
 import logging
 import os
-from stat import S_IMODE, S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from stat import S_IMODE, S_IRWXG, S_IRWXO, S_ISDIR, S_ISREG, S_ISVTX, S_IWGRP, S_IWOTH
 
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.beneath import open_beneath
+from zarrfuse.stores.descriptor import closing_on_error, sync_folder
+from zarrfuse.stores.new_file import discarding_on_error
 from zarrfuse.stores.root import Root
 
 log = logging.getLogger(__name__)
@@ -30,6 +35,8 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY
 _LIST = os.O_RDONLY | os.O_DIRECTORY
 _NO_FOLDER = frozenset({errno.ENOTDIR, errno.ELOOP})
 _RACES_TOLERATED = 1000
+_LET_IN_WITHIN_S = 0.2
+_NAP_S = 0.002
 _PROCESSES = 1
 """How deep in it the folders of processes lie."""
 
@@ -71,6 +78,40 @@ class OwnFolder:
             shown = os.path.join(OWN_NAME, os.fsdecode(path))
         return fd
 
+    def open_in(self, folder: int, name: str, flags: int) -> int:
+        """The same for a name in the folder itself, which is open as `folder`.
+
+        Raises `Denied` where the system does not let this user open it.
+        """
+        shown = os.path.join(OWN_NAME, name)
+        path = os.fsencode(name)
+        try:
+            return self._in_time(lambda: self._step(folder, path, flags, True, shown, _PROCESSES))
+        except PermissionError:
+            raise self._refused(shown, "may not be used by this user") from None
+
+    def opened(self) -> int:
+        """The folder itself as a descriptor, private if it can be. Raises as `open_in`."""
+        try:
+            fd = self._in_time(lambda: self.open(b"", _LIST))
+        except PermissionError:
+            os.close(self.open(b"", _FOLDER))  # it may be plain why
+            raise self._refused(OWN_NAME, "may not be used by this user") from None
+        with closing_on_error(fd):
+            self._set_mode(fd)
+        return fd
+
+    def _in_time(self, open_: Callable[[], int]) -> int:
+        """What `open_` opens. Who has just made it lets the others of his group in a moment later."""
+        until = time.monotonic() + _LET_IN_WITHIN_S
+        while True:
+            try:
+                return open_()
+            except (Denied, PermissionError):
+                if not _is_shared(self.root.status()) or time.monotonic() >= until:
+                    raise
+            time.sleep(_NAP_S)
+
     def _step(self, fd: int, name: bytes, flags: int, wait: bool, shown: str, depth: int) -> int:
         try:
             below = open_beneath(fd, name, flags | os.O_NOFOLLOW, beneath=True, wait=wait)
@@ -79,9 +120,11 @@ class OwnFolder:
                 raise self._refused(shown, "is a symlink, or no folder") from None
             raise
         try:
-            fault = _fault(os.fstat(below), self.root.status(), is_part=depth > _PROCESSES)
+            status = os.fstat(below)
+            fault = _fault(status, self.root.status(), is_part=depth > _PROCESSES)
             if fault is not None:
-                raise self._refused(shown, fault)
+                left_by = status.st_uid if depth == 0 and status.st_uid != os.geteuid() else None
+                raise self._refused(shown, fault, left_by)
         except BaseException:
             os.close(below)
             raise
@@ -105,15 +148,22 @@ class OwnFolder:
                 continue
             except PermissionError:
                 raise Denied(f"{OWN_NAME} may not be made in {self.root.path}") from None
+            else:
+                self._sync_root()
             try:
-                fd = self.open(b"", _LIST)
+                return self.opened()
             except FileNotFoundError:
                 continue  # its last user has just deleted it
-            except PermissionError:
-                raise Denied(f"{self.path} may not be used by this user") from None
-            self._set_mode(fd)
-            return fd
         raise OSError(errno.EBUSY, f"{self.path} is made and deleted all the time")
+
+    def _sync_root(self) -> None:
+        """Journals are synced in the folder; they outlive the machine only if its own name does."""
+        with suppress(PermissionError):  # the root may be written and not read
+            fd = os.open(".", _LIST | os.O_CLOEXEC, dir_fd=self.root.fd)
+            try:
+                sync_folder(fd)
+            finally:
+                os.close(fd)
 
     def is_there(self) -> bool:
         """Whether there is anything of its name, which may count or not: somebody may be storing."""
@@ -138,11 +188,24 @@ class OwnFolder:
     def _set_mode(self, fd: int) -> None:
         """Let those write it who write the store together, and nobody else look into it."""
         own, root = os.fstat(fd), self.root.status()
-        wanted = 0o2770 if _is_shared(root) and own.st_gid == root.st_gid else 0o700
-        if own.st_uid == os.geteuid() and S_IMODE(own.st_mode) != wanted:
+        if os.geteuid() not in (0, own.st_uid):
+            return
+        is_of_group = own.st_gid == root.st_gid
+        if _is_shared(root) and not is_of_group:  # without setgid it has the group of its maker
+            with suppress(OSError):  # this user is not in the group
+                os.fchown(fd, -1, root.st_gid)
+                is_of_group = True
+        wanted = 0o2770 if _is_shared(root) and is_of_group else 0o700
+        if S_IMODE(own.st_mode) != wanted:
             os.fchmod(fd, wanted)
 
     # -- who is believed
+
+    def is_private(self, status: os.stat_result) -> bool:
+        """Whether nobody may open it but its owner, and the group that writes the store together."""
+        root = self.root.status()
+        is_of_group = _is_shared(root) and status.st_gid == root.st_gid
+        return not status.st_mode & (S_IRWXO if is_of_group else S_IRWXO | S_IRWXG)
 
     def refuse_root(self) -> None:
         """Raises `Denied` where others could put theirs in the place of the folder."""
@@ -150,9 +213,14 @@ class OwnFolder:
         if fault is not None:
             raise self._refused("", fault)
 
-    def _refused(self, shown: str, fault: str) -> Denied:
+    def _refused(self, shown: str, fault: str, left_by: int | None = None) -> Denied:
         path = os.path.join(self.root.path, shown) if shown else self.root.path
         text = f"{path} {fault}: what is in {OWN_NAME} is neither used nor deleted"
+        if left_by is not None:
+            text += (
+                f". If nobody is writing, run zarrfuse check --repair as user {left_by}, "
+                f"or rename {path}"
+            )
         if text not in self._told:
             self._told.add(text)
             log.warning("%s", text)
@@ -163,8 +231,9 @@ def new_file(folder: int, name: str, flags: int) -> int:
     """Make a file in a folder of the workspace, for those alone who may use the folder."""
     new = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(name, flags | new, 0o600, dir_fd=folder)
-    if os.fstat(folder).st_mode & S_IWGRP:  # the umask may keep the group out
-        os.fchmod(fd, 0o660)
+    with discarding_on_error(folder, name), closing_on_error(fd):
+        if os.fstat(folder).st_mode & S_IWGRP:  # the umask may keep the group out
+            os.fchmod(fd, 0o660)
     return fd
 
 
@@ -172,8 +241,9 @@ def new_folder(folder: int, name: str) -> int:
     """Make a folder in a folder of the workspace; a descriptor of it."""
     os.mkdir(name, 0o700, dir_fd=folder)
     fd = os.open(name, _LIST | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    if os.fstat(folder).st_mode & S_IWGRP:
-        os.fchmod(fd, 0o2770)
+    with closing_on_error(fd):
+        if os.fstat(folder).st_mode & S_IWGRP:
+            os.fchmod(fd, 0o2770)
     return fd
 
 

@@ -52,6 +52,11 @@ def like(fd: int, old: int) -> None:
     _give(fd, Access.of(os.fstat(old)), _acl(old, _ACL))
 
 
+def give(fd: int, access: Access) -> None:
+    """Give a new file an owner, group and mode, as far as that is allowed, and no ACL."""
+    _give(fd, access, None)
+
+
 def give_new_file(fd: int, folder: int) -> None:
     """Give a file that has just been made in a folder to who owns that, if this process is root."""
     if os.geteuid() == 0:

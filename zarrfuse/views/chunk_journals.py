@@ -6,13 +6,14 @@ with a dataset, or that somebody has left in a store which others own, can do no
 written there. Used by who opens a store to look at it or write it.
 """
 
+from zarrfuse.errors import NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.base import Store
 from zarrfuse.views.nodes import Loaded, NodeOf
 from zarrfuse.writing.forward import unwrapped
-from zarrfuse.writing.journal import Journal, Judge
+from zarrfuse.writing.journal import Journal, Judge, key_of
 
 
 def judge_of(store: Store) -> Judge:
@@ -22,7 +23,12 @@ def judge_of(store: Store) -> Judge:
 
 
 def _problem(store: Store, journal: Journal) -> str | None:
+    """Raises `NotSupported` where that cannot be told: the document is broken, or cannot be read."""
     owner = _owner(store, journal.key)
+    if owner is not None and owner.node is None:
+        raise NotSupported(
+            f"the journal {key_of(journal.key)} of {journal.key} cannot be judged: {owner.error}"
+        )
     node = None if owner is None else owner.node
     if owner is None or not isinstance(node, ArrayNode) or node.parts is None:
         return "is of no array whose chunks are stored in parts"

@@ -21,6 +21,7 @@ from zarrfuse.errors import (
     PartsDoNotFit,
 )
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Kind, read
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.views.base import join
@@ -106,6 +107,7 @@ class ChunkStoring:
         spool: Spool,
         *,
         mtime_ns: int | None = None,
+        access: Access | None = None,
         sync: bool = False,
         new: bool = False,
     ) -> None:
@@ -117,7 +119,9 @@ class ChunkStoring:
         if self._is_empty(chunk, spool.size, lambda: _bytes_of(spool)):
             self._skip(chunk, sync=sync, new=new)
             return
-        self._commits.store_spool(chunk.path, targets, spool, mtime_ns=mtime_ns, sync=sync, new=new)
+        self._commits.store_spool(
+            *(chunk.path, targets, spool), mtime_ns=mtime_ns, access=access, sync=sync, new=new
+        )
 
     def store_file(
         self, chunk: Chunk, source_key: str, *, keep: bool = False, new: bool = False

@@ -28,7 +28,8 @@ from zarrfuse.errors import (
 )
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
-from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader
+from zarrfuse.stores.access import Access
+from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, access_of
 from zarrfuse.views import ordinary
 from zarrfuse.views.base import Writer, join
 from zarrfuse.views.chunk_storing import Chunk, ChunkStoring, IsFill
@@ -106,18 +107,20 @@ class ChunkWriting:
         spool: Spool,
         *,
         mtime_ns: int | None = None,
+        access: Access | None = None,
         sync: bool = False,
         new: bool = False,
     ) -> None:
         """Store the bytes of a spool file under a name, whole, as whatever that is by now.
 
-        Raises `PartsDoNotFit`, with `new` `Exists`, and as `create`.
+        `access`: its owner and mode; those of what it replaces unless given. Raises
+        `PartsDoNotFit`, with `new` `Exists`, and as `create`.
         """
         place = self._place(folder, name)
         if place.chunk is not None:
             place.chunk.refuse_unwritable()
         try:
-            self._store_spool(place, spool, mtime_ns, sync=sync, new=new)
+            self._store_spool(place, spool, mtime_ns, access, sync=sync, new=new)
         finally:  # it may be there all the same
             self._changed(place)
 
@@ -182,7 +185,7 @@ class ChunkWriting:
         return is_same
 
     def _copy(self, folder: "ChunksFolder", name: str, place: Place, *, replace: bool) -> None:
-        """Store the merged bytes of a chunk under another name, as old as they are."""
+        """Store the merged bytes of a chunk under another name, with its time, owner and mode."""
         reader = folder.open(name)
         try:
             if place.chunk is not None:
@@ -190,7 +193,7 @@ class ChunkWriting:
             spool = self._commits.spool()
             try:
                 copy_reader(reader, spool.fd, reader.size)
-                self._store_spool(place, spool, reader.mtime_ns, new=not replace)
+                self._store_spool(place, spool, reader.mtime_ns, access_of(reader), new=not replace)
             finally:
                 spool.close()
         finally:
@@ -301,15 +304,20 @@ class ChunkWriting:
         place: Place,
         spool: Spool,
         mtime_ns: int | None,
+        access: Access | None,
         *,
         sync: bool = False,
         new: bool = False,
     ) -> None:
         if place.chunk is not None:
-            self._storing.store_spool(place.chunk, spool, mtime_ns=mtime_ns, sync=sync, new=new)
+            self._storing.store_spool(
+                place.chunk, spool, mtime_ns=mtime_ns, access=access, sync=sync, new=new
+            )
             return
         whole = Target(place.key, 0, spool.size)
-        self._commits.store_spool(place.key, [whole], spool, mtime_ns=mtime_ns, sync=sync, new=new)
+        self._commits.store_spool(
+            *(place.key, [whole], spool), mtime_ns=mtime_ns, access=access, sync=sync, new=new
+        )
 
     def _changed(self, *places: Place) -> None:
         for place in places:

@@ -158,19 +158,28 @@ class InParts:
             self._view.store,
             self._chunk_key(name),
             lambda wait: look(keys, wait),
-            lambda found: self._are_still(keys, found),
+            lambda found: self._are_still(keys, found, wait),
             _close,
             wait=wait,
         )
 
-    def _are_still(self, keys: Sequence[str], found: Sequence[Entry | Reader | None]) -> bool:
+    def _are_still(
+        self, keys: Sequence[str], found: Sequence[Entry | Reader | None], wait: bool
+    ) -> bool:
         """Whether what was found in front of the last part is still stored."""
         store = self._view.store
         for key, part in zip(keys[:-1], found, strict=False):
-            if part is None or isinstance(part, Entry | Stored):
-                if _seen(part) != _seen(self._stat_all((key,), True)[0]):
+            if part is None or isinstance(part, Entry):
+                if _seen(part) != _seen(self._stat_all((key,), wait)[0]):
                     return False
-            elif not store.is_still(key, part):
+            elif isinstance(part, Stored):
+                now = self._opened(key, wait)
+                if now is None:
+                    return False
+                now.close()
+                if not part.is_of(now):
+                    return False
+            elif not store.is_still(key, part, wait=wait):
                 return False
         return True
 
@@ -218,30 +227,35 @@ class InParts:
             except OSError as error:
                 if error.errno not in _TOO_MANY or len(keys) <= OPEN_PARTS:
                     raise
-        entries = self._stat_all(keys, wait)
-        return [
-            None
-            if entry is None
-            else Stored(self._view.store, key, entry.size, entry.mtime_ns, entry.access)
-            for key, entry in zip(keys, entries, strict=True)
-        ]
+        return [self._not_held(key, wait) for key in keys]
+
+    def _not_held(self, key: str, wait: bool) -> Stored | None:
+        opened = self._opened(key, wait)
+        if opened is None:
+            return None
+        opened.close()
+        return Stored(self._view.store, key, opened)
 
     def _held(self, keys: Sequence[str], wait: bool) -> list[Reader | None]:
         opened: list[Reader | None] = []
         try:
             for key in keys:
-                try:
-                    opened.append(self._view.store.open(key, wait=wait))
-                except NotFound:
-                    opened.append(None)
-                except Denied:
-                    if self._stat_all((key,), wait)[0] is not None:
-                        raise
-                    opened.append(None)
+                opened.append(self._opened(key, wait))  # noqa: PERF401 - closed below if one fails
         except BaseException:
             _close(opened)
             raise
         return opened
+
+    def _opened(self, key: str, wait: bool) -> Reader | None:
+        """An open part; None if it is not stored."""
+        try:
+            return self._view.store.open(key, wait=wait)
+        except NotFound:
+            return None
+        except Denied:
+            if self._stat_all((key,), wait)[0] is not None:
+                raise
+            return None
 
 
 def _summed(name: str, parts: Sequence[Entry]) -> Entry:
@@ -269,7 +283,7 @@ def _time_of(parts: Sequence[Entry | Reader]) -> int:
     return newest - newest % _MILLISECOND_NS + hash(tuple(times)) % _MILLISECOND_NS
 
 
-def _seen(part: Entry | Stored | None) -> tuple[int, int] | None:
+def _seen(part: Entry | None) -> tuple[int, int] | None:
     return None if part is None else (part.size, part.mtime_ns)
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from zarrfuse.errors import Exists, NotFound
 from zarrfuse.stores.access import Access, as_folder
-from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.stores.base import Entry, Kind, Reader, access_of
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.views.base import Writer
 from zarrfuse.writing.commits import copy_reader, write_all
@@ -77,7 +77,7 @@ class LooseFiles:
 
         Who has that open keeps it. Raises `Exists` if it is to be `new`; all is as before then.
         """
-        file = _File(self._spool(), getattr(reader, "access", None))
+        file = _File(self._spool(), access_of(reader))
         file.users = file.names = 1
         try:
             copy_reader(reader, file.spool.fd, reader.size)

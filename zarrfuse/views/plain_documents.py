@@ -15,7 +15,8 @@ from zarrfuse.errors import (
     NotSupported,
 )
 from zarrfuse.spec.plain_writing import stored_document
-from zarrfuse.stores.base import Kind, Reader
+from zarrfuse.stores.access import Access
+from zarrfuse.stores.base import Kind, Reader, access_of
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.views.base import Writer, join
 from zarrfuse.views.chunks import ChunksFolder
@@ -104,19 +105,20 @@ class DocumentFile:
         return not self.exists() and self.writing.remembered(self.folder.path) is None
 
     def store_copy(self, reader: Reader, *, new: bool) -> None:
-        """Store what comes of the document in an open file, as old as that is.
+        """Store what comes of the document in an open file, with the time, owner and mode of that.
 
         Raises `Contradiction`, and `Exists` if it is to be `new`.
         """
         self._check()
         written = _bytes_of(reader, self.title)
-        self._store(written, mtime_ns=reader.mtime_ns, new=new)
+        self._store(written, mtime_ns=reader.mtime_ns, access=access_of(reader), new=new)
 
     def _store(
         self,
         written: bytes,
         *,
         mtime_ns: int | None = None,
+        access: Access | None = None,
         sync: bool = False,
         new: bool = False,
     ) -> None:
@@ -125,7 +127,11 @@ class DocumentFile:
         try:
             write_all(spool.fd, text, 0)
             self.writing.chunks.writing.store_spool(
-                self.folder, DOCUMENT, spool, mtime_ns=mtime_ns, sync=sync, new=new
+                *(self.folder, DOCUMENT, spool),
+                mtime_ns=mtime_ns,
+                access=access,
+                sync=sync,
+                new=new,
             )
         finally:
             spool.close()

@@ -11,7 +11,7 @@ from typing import Protocol
 from zarrfuse.errors import Exists, IsAFolder, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.access import new_file
-from zarrfuse.stores.base import Kind, Reader
+from zarrfuse.stores.base import Kind, Reader, access_of
 from zarrfuse.views.base import Writer, join
 from zarrfuse.views.chunks import ChunksFolder
 from zarrfuse.views.loose_files import LooseKey
@@ -90,15 +90,21 @@ class StoredFile:
         return True
 
     def store_copy(self, reader: Reader, *, new: bool) -> None:
-        """Store the bytes of an open file, as old as they are, in one step: who has the old file
-        open goes on with it. Raises `IsAFolder`, `PartsDoNotFit`, and `Exists` if it is to be `new`."""
+        """Store the bytes of an open file, with its time, owner and mode, in one step: who has the
+        old file open goes on with it.
+
+        Raises `IsAFolder`, `PartsDoNotFit`, and `Exists` if it is to be `new`.
+        """
         if self.chunks is None:
             self.exists()  # which raises for a folder
         spool = self.writing.commits.spool()
         try:
             copy_reader(reader, spool.fd, reader.size)
             self.writing.chunks.writing.store_spool(
-                self.folder, self.name, spool, mtime_ns=reader.mtime_ns, new=new
+                *(self.folder, self.name, spool),
+                mtime_ns=reader.mtime_ns,
+                access=access_of(reader),
+                new=new,
             )
         finally:
             spool.close()

@@ -13,24 +13,27 @@ What happens when a call of the store fails is told in `several`.
 
 import logging
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple, Protocol, runtime_checkable
+from functools import partial
+from typing import NamedTuple
 
-from zarrfuse.errors import Corrupt, Exists, NotFound, ZarrfuseError, text_of
-from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
+from zarrfuse.errors import Exists, NotFound, ZarrfuseError, text_of
+from zarrfuse.stores.access import Access
+from zarrfuse.stores.base import Reader, WritableStore
+from zarrfuse.stores.descriptor import copied_by_kernel, write_full
 from zarrfuse.writing import journal as journals
 from zarrfuse.writing.forward import RolledForward, rolled_forward, unwrapped
-from zarrfuse.writing.journal import Journal, Judge, Part, Refused
+from zarrfuse.writing.journal import Journal, Judge, Part
 from zarrfuse.writing.keys_workspace import KeysWorkspace
 from zarrfuse.writing.local_workspace import LocalWorkspace
 from zarrfuse.writing.locks import Locks
-from zarrfuse.writing.recovery import finish, named_folders, recover
-from zarrfuse.writing.rolling import folder_of, make_folders, roll_forward
+from zarrfuse.writing.recovery import finish, recover
+from zarrfuse.writing.rolling import finish_journal, folder_of, make_folders, with_folder
 from zarrfuse.writing.several import Several
 from zarrfuse.writing.spool import Spool, nameless_spool
 from zarrfuse.writing.under_way import UnderWay
-from zarrfuse.writing.undo import discard
+from zarrfuse.writing.undo import OnDisk, close_quietly, discard
 from zarrfuse.writing.workspace import Workspace, own_folder_of
 
 log = logging.getLogger(__name__)
@@ -46,14 +49,6 @@ class Target(NamedTuple):
     key: str
     start: int
     stop: int
-
-
-@runtime_checkable
-class OnDisk(Protocol):
-    """A reader of a file that has a descriptor."""
-
-    def fileno(self) -> int:
-        """The descriptor; it stays the reader's to close."""
 
 
 class Commits:
@@ -98,16 +93,16 @@ class Commits:
         recover(self._stored, self._workspace, self.locks, self._judge)
         if not was_used:
             with self._under_way.stopped(0) as is_quiet:
-                if is_quiet:
-                    self._workspace.close(named_folders(self._stored))
+                if is_quiet:  # by now others may have stored something through this, too
+                    self._workspace.close(keep=self._has_journals())
 
     def close(self) -> None:
-        """Delete what only this process needs. All spools have been closed.
+        """Delete what only this process needs. All spools have been closed, and none can be made any more.
 
         What could not be done of its commits is tried again; if it still cannot, it stays. Where a
         commit is still under way after `CLOSE_WAITS_S`, all stays, and is left to `recover`.
         """
-        with self._under_way.stopped(CLOSE_WAITS_S) as is_quiet:
+        with self._under_way.stopped(CLOSE_WAITS_S, for_good=True) as is_quiet:
             if is_quiet:
                 self._close()
             else:
@@ -119,16 +114,24 @@ class Commits:
                 finish(self._stored, self.locks, journals.name_of(key), self._judge)
             except (ZarrfuseError, OSError) as error:
                 log.error("storing %s is left to be finished later: %s", key, text_of(error))
-        named: Container[str] = named_folders(self._stored) if self._several.unfinished else ()
+        keep = self._has_journals()
         self._several.unfinished.clear()
         self.locks.close()
-        self._workspace.close(named)
+        self._workspace.close(keep=keep)
+
+    def _has_journals(self) -> bool:
+        """Whether a journal of this process is there, which names its temporary parts."""
+        return any(self._may_be_there(journals.key_of(key)) for key in self._several.unfinished)
 
     # -- spools
 
     def spool(self) -> Spool:
-        """A new, empty spool file. Raises `OSError`, and `Denied` where no workspace may be made."""
-        opened = None if self._spool_dir else self._workspace.open_spool()
+        """A new, empty spool file.
+
+        Raises `OSError`, EBUSY if the store is closed, and `Denied` where no workspace may be made.
+        """
+        with self._under_way.one():
+            opened = None if self._spool_dir else self._workspace.open_spool()
         if opened is None:
             return nameless_spool(self._spool_dir)
         fd, key = opened
@@ -156,21 +159,23 @@ class Commits:
         spool: Spool,
         *,
         mtime_ns: int | None = None,
+        access: Access | None = None,
         sync: bool = False,
         new: bool = False,
     ) -> None:
         """Store the bytes of a spool file as the chunk or document `key`.
 
-        Each target is (stored key, start, stop); folders they need are made. `new`: raises `Exists` if
+        Each target is (stored key, start, stop); folders they need are made. `access`: the owner and
+        mode of what is stored; those of what it replaces unless given. `new`: raises `Exists` if
         any is there. `sync`: outlives the machine; several always do. With one target a spool file in
         the workspace becomes the stored file (`Spool.is_given`). Raises what the store raises.
         """
         with self._one():
             if len(targets) == 1:
                 self._finish_left_over(key)
-                self._store_one(targets[0], spool, mtime_ns, sync=sync, new=new)
+                self._store_one(targets[0], spool, mtime_ns, access, sync=sync, new=new)
             else:
-                self._store_several(key, targets, spool.fd, mtime_ns, new=new)
+                self._store_several(key, targets, spool.fd, mtime_ns, access, new=new)
 
     def store_file(
         self,
@@ -181,7 +186,7 @@ class Commits:
         keep: bool = False,
         new: bool = False,
     ) -> None:
-        """Store the stored file `source_key` as the chunk or document `key`, with its time.
+        """Store the stored file `source_key` as the chunk or document `key`, with its time and mode.
 
         The file is gone then unless `keep`; in the same moment, unless the chunk has several parts and
         another folder: a process that dies may leave both. Raises as `store_spool`, and
@@ -207,24 +212,32 @@ class Commits:
         spool = None
         try:
             if isinstance(reader, OnDisk):
-                fd = reader.fileno()
+                fd = like = reader.fileno()
             else:
+                like = None  # a store whose files have no modes
                 spool = nameless_spool(self._spool_dir)
                 fd = spool.fd
                 copy_reader(reader, fd, reader.size)
             # A journal deletes nothing elsewhere: whoever could leave one there would delete anything.
             is_near = folder_of(source_key) == folder_of(key)
             also = (Part(source_key, None),) if is_near and not keep else ()
-            self._store_several(key, targets, fd, reader.mtime_ns, new=new, also=also)
+            self._store_several(key, targets, fd, reader.mtime_ns, like, new=new, also=also)
             if not is_near and not keep:
                 store.remove(source_key)
         finally:
-            reader.close()
+            close_quietly(reader)
             if spool is not None:
                 spool.close()
 
     def _store_one(
-        self, target: Target, spool: Spool, mtime_ns: int | None, *, sync: bool, new: bool
+        self,
+        target: Target,
+        spool: Spool,
+        mtime_ns: int | None,
+        access: Access | None,
+        *,
+        sync: bool,
+        new: bool,
     ) -> None:
         store = self._stored
         if not store.in_place:
@@ -238,15 +251,17 @@ class Commits:
                 mtime_ns=mtime_ns,
             )
             return
+        like = target.key if access is None else access
         is_whole = (target.start, target.stop) == (0, spool.size)
         if spool.key is not None and is_whole and not spool.is_given:
+            source = spool.key
+            with_folder(store, target.key, lambda: store.dress(source, like), sync=sync)
             if mtime_ns is not None:
                 os.utime(spool.fd, ns=(mtime_ns, mtime_ns))
             if sync:
                 os.fsync(spool.fd)
-            source = spool.key
             try:
-                self._place(source, target.key, new=new, sync=sync)
+                self._rename(source, target.key, new=new, sync=sync)
             except BaseException:
                 if not self._is_there(source):  # it has been renamed all the same
                     spool.give(target.key)
@@ -255,30 +270,19 @@ class Commits:
         else:
             sync = True  # what is stored is not the spool file, so a later `sync` could not find it
             source = self._workspace.temporary()
+            put = partial(store.put, source, spool.fd, target.start, target.stop, sync=sync)
             try:
-                store.put(source, spool.fd, target.start, target.stop, sync=sync, mtime_ns=mtime_ns)
-                self._place(source, target.key, new=new, sync=sync)
+                with_folder(store, target.key, lambda: put(mtime_ns=mtime_ns, like=like), sync=sync)
+                self._rename(source, target.key, new=new, sync=sync)
             except BaseException:
                 discard(store, [Part(target.key, source)])
                 raise
         if sync:
             store.sync_folder(folder_of(target.key))
 
-    def _place(self, source: str, key: str, *, new: bool, sync: bool) -> None:
-        """Rename a temporary file, which gets the owner and mode of what it replaces."""
-        try:
-            self._stored.dress(source, key)
-        except NotFound:
-            make_folders(self._stored, folder_of(key), sync=sync)
-            self._stored.dress(source, key)
-        self._stored.rename(source, key, replace=not new)
-
     def _rename(self, source: str, key: str, *, new: bool, sync: bool) -> None:
-        try:
-            self._stored.rename(source, key, replace=not new)
-        except NotFound:
-            make_folders(self._stored, folder_of(key), sync=sync)
-            self._stored.rename(source, key, replace=not new)
+        rename = partial(self._stored.rename, source, key, replace=not new)
+        with_folder(self._stored, key, rename, sync=sync)
 
     def _link(self, source: str, key: str, *, new: bool) -> None:
         store = self._stored
@@ -299,12 +303,13 @@ class Commits:
         targets: Sequence[Target],
         fd: int,
         mtime_ns: int | None,
+        like: int | Access | None,
         *,
         new: bool,
         also: Iterable[Part] = (),
     ) -> None:
         # Bytes are written before the lock is taken: who reads the chunk does not wait for them.
-        parts = self._put_parts(targets, fd, mtime_ns)
+        parts = self._put_parts(targets, fd, mtime_ns, like)
         begun = False
         try:
             with self.locks.exclusive(key):
@@ -321,7 +326,11 @@ class Commits:
             raise
 
     def _put_parts(
-        self, targets: Sequence[Target], fd: int, mtime_ns: int | None
+        self,
+        targets: Sequence[Target],
+        fd: int,
+        mtime_ns: int | None,
+        like: int | Access | None,
     ) -> Sequence[Part]:
         """Put the temporary parts, so that they outlive the machine, and make the folders."""
         store = self._stored
@@ -333,8 +342,11 @@ class Commits:
         try:
             for target, temporary in zip(targets, temporaries, strict=True):
                 parts.append(Part(target.key, temporary))
-                store.put(temporary, fd, target.start, target.stop, sync=True, mtime_ns=mtime_ns)
-                store.dress(temporary, target.key)
+                store.put(
+                    *(temporary, fd, target.start, target.stop),
+                    mtime_ns=mtime_ns,
+                    like=target.key if like is None else like,
+                )
             if store.in_place:
                 store.sync_folder(folder_of(temporaries[0]))
         except BaseException:
@@ -382,16 +394,14 @@ class Commits:
 
     def _finish(self, key: str) -> None:
         """Do what a journal of the chunk says, if there is one. The lock is held."""
-        name = journals.name_of(key)
-        if not self._is_there(f"{OWN_NAME}/{name}"):
-            return
+        if self._is_there(journals.key_of(key)):
+            finish_journal(self._stored, journals.name_of(key), self._judge, is_replaced=True)
+
+    def _may_be_there(self, key: str) -> bool:
         try:
-            roll_forward(self._stored, journals.load(self._stored, name, self._judge))
-        except (Corrupt, Refused) as error:  # nobody may do it, and the chunk is replaced
-            log.warning("%s; the chunk is stored anew", error)
-            self._stored.remove(f"{OWN_NAME}/{name}")
-        except NotFound:
-            pass
+            return self._is_there(key)
+        except (ZarrfuseError, OSError):
+            return True
 
     def _is_there(self, key: str) -> bool:
         try:
@@ -403,16 +413,7 @@ class Commits:
 
 def copy_reader(reader: Reader, fd: int, size: int) -> None:
     """Copy the first `size` bytes of a reader to the beginning of a file."""
-    if isinstance(reader, OnDisk):
-        at = 0
-        with suppress(OSError):  # not between all file systems
-            while at < size:
-                count = os.copy_file_range(reader.fileno(), fd, size - at, at, at)
-                if not count:
-                    break
-                at += count
-    else:
-        at = 0
+    at = copied_by_kernel(reader.fileno(), 0, size, fd) if isinstance(reader, OnDisk) else 0
     buffer = memoryview(bytearray(min(size - at, _COPIED_AT_ONCE)))
     while at < size:
         piece = buffer[: size - at]
@@ -422,9 +423,5 @@ def copy_reader(reader: Reader, fd: int, size: int) -> None:
 
 
 def write_all(fd: int, data: bytes | memoryview, offset: int) -> None:
-    """Write all of `data` at `offset`."""
-    rest = memoryview(data).cast("B")
-    while rest:
-        count = os.pwrite(fd, rest, offset)
-        rest = rest[count:]
-        offset += count
+    """Write all of `data` to a spool file at `offset`."""
+    write_full(fd, data, offset, "the spool file")

@@ -166,17 +166,17 @@ class RolledForward(Store):
         reader.close()
         return self.inner.open(key, wait=wait)
 
-    def is_still(self, key: str, reader: Reader) -> bool:
+    def is_still(self, key: str, reader: Reader, *, wait: bool = True) -> bool:
         """See `base.Store`."""
         said = self._picture.said.get(key)
         if said is None:
-            return self.inner.is_still(key, reader)
-        if said.temporary is not None and self.inner.is_still(said.temporary, reader):
-            return self._is_believed(said, wait=True)
+            return self.inner.is_still(key, reader, wait=wait)
+        if said.temporary is not None and self.inner.is_still(said.temporary, reader, wait=wait):
+            return self._is_believed(said, wait=wait)
         try:
-            self.inner.stat(said.temporary or f"{OWN_NAME}/{said.journal}")
+            self.inner.stat(said.temporary or f"{OWN_NAME}/{said.journal}", wait=wait)
         except NotFound:  # moved to the key already, or given up
-            return self.inner.is_still(key, reader)
+            return self.inner.is_still(key, reader, wait=wait)
         return False
 
     def readlink(self, key: str) -> str:

@@ -138,9 +138,7 @@ def load(store: Store, name: str, judge: Judge | None = None) -> Journal:
         raise Corrupt(f"the journal {key} cannot be understood: {error}") from None
     problem = None if judge is None else judge(journal)
     if problem is not None:
-        raise Refused(
-            f"the journal {key} of {journal.key} {problem}: it is neither done nor deleted"
-        )
+        raise Refused(f"the journal {key} of {journal.key} {problem}")
     return journal
 
 

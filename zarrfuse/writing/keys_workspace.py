@@ -8,12 +8,12 @@ import itertools
 import os
 import secrets
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from zarrfuse.errors import NotFound
-from zarrfuse.stores.base import OWN_NAME, WritableStore
-from zarrfuse.writing.workspace import FOLDER, OLD_S
+from zarrfuse.stores.base import OWN_NAME, Entry, WritableStore
+from zarrfuse.writing.workspace import FOLDER, OLD_S, Named
 
 
 class KeysWorkspace:
@@ -46,25 +46,28 @@ class KeysWorkspace:
         """See `Workspace`."""
         return None
 
-    def clean(self, named: Callable[[], Container[str]]) -> None:
+    def clean(self, named: Callable[[], Named]) -> None:
         """See `Workspace`. Left over is what is old."""
         with suppress(NotFound):
             folders = [entry.name for entry in self._store.scan(OWN_NAME)]
             kept = named()
             for name in folders:
-                if FOLDER.fullmatch(name) and name not in kept and name != self._name:
-                    self._delete(f"{OWN_NAME}/{name}", older_than_s=OLD_S)
+                if FOLDER.fullmatch(name) and name != self._name:
+                    self._delete_dead(name, kept)
 
-    def close(self, named: Container[str] = ()) -> None:
+    def close(self, *, keep: bool = False) -> None:
         """See `Workspace`. Temporary parts that could not be deleted are tried once more."""
-        if self.is_used and self._name not in named:
+        if self.is_used and not keep:
             with suppress(NotFound):
-                self._delete(self.folder(), older_than_s=0)
+                self._delete(self._name, list(self._store.scan(self.folder())))
 
-    def _delete(self, folder: str, *, older_than_s: float) -> None:
-        entries = list(self._store.scan(folder))
-        latest = max((entry.mtime_ns for entry in entries), default=0)
-        if time.time() - latest / 1e9 >= older_than_s or not older_than_s:
-            for entry in entries:
-                with suppress(NotFound):
-                    self._store.remove(f"{folder}/{entry.name}")
+    def _delete_dead(self, name: str, kept: Named) -> None:
+        entries = list(self._store.scan(f"{OWN_NAME}/{name}"))
+        times = [entry.mtime_ns for entry in entries]
+        if times and time.time() - max(times) / 1e9 >= OLD_S and not kept.may_be(name, min(times)):
+            self._delete(name, entries)
+
+    def _delete(self, name: str, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            with suppress(NotFound):
+                self._store.remove(f"{OWN_NAME}/{name}/{entry.name}")

@@ -16,16 +16,19 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from zarrfuse.errors import Denied, TimedOut
 from zarrfuse.stores.base import OWN_NAME
+from zarrfuse.stores.descriptor import close_quietly, closing_on_error
 from zarrfuse.stores.own_folder import OwnFolder, new_file, new_folder
 from zarrfuse.writing import ofd
 from zarrfuse.writing.journal import is_name
+from zarrfuse.writing.lock_file import open_lock_file
 from zarrfuse.writing.locks import Patience
-from zarrfuse.writing.workspace import FOLDER, LOCK_NAME, OLD_S, STRIPES, say_no_locks
+from zarrfuse.writing.workspace import FOLDER, LOCK_NAME, OLD_S, STRIPES, Named, say_no_locks
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +58,8 @@ class _Ours:
         return self.pid == os.getpid() and os.fstat(self.alive).st_nlink > 0
 
     def close(self) -> None:
-        os.close(self.folder)
-        os.close(self.alive)
+        close_quietly(self.folder)
+        close_quietly(self.alive)
 
 
 class LocalWorkspace:
@@ -95,40 +98,38 @@ class LocalWorkspace:
         """See `Workspace`."""
         self._own.refuse_root()
         with suppress(FileNotFoundError, PermissionError):
-            os.close(self._own.open(b"", os.O_PATH))
+            os.close(self._own.opened())
+            # With a lock file of somebody else's each write would be refused.
+            os.close(self._own.open(os.fsencode(LOCK_NAME), os.O_PATH))
 
-    def clean(self, named: Callable[[], Container[str]]) -> None:
+    def clean(self, named: Callable[[], Named]) -> None:
         """See `Workspace`."""
         with self._set_up_lock(create=False) as own:
             if own is not None:
                 dead = self._dead(own)
                 kept = named()
                 for name in dead:
-                    if name not in kept:
+                    if not kept.may_be(name, _made_at(own, name)):
                         self._delete_folder(own, name)
 
-    def close(self, named: Container[str] = ()) -> None:
+    def close(self, *, keep: bool = False) -> None:
         """See `Workspace`."""
         with self._guard:
             ours, self._ours = self._ours, None
         # Who holds the lock of a chunk may need `_guard`, and the lock file is waited for here.
+        if ours is not None:
+            if not keep:
+                self._try(partial(self._delete_ours, ours))
+            self._own.let_go(ours.name)
+            ours.close()
+        self._try(self._delete_unused)
+
+    def _try(self, delete: Callable[[], None]) -> None:
+        """Delete what need not be deleted now."""
         try:
-            if ours is not None and ours.is_there() and ours.name not in named:
-                with self._set_up_lock(create=False) as own:
-                    if own is not None:
-                        self._delete_folder(own, ours.name)
+            delete()
         except Denied:
             pass  # `own_folder` has said why
-        except (TimedOut, OSError) as error:
-            log.warning("%s cannot be deleted: %s", self._own.path, error)
-        finally:
-            if ours is not None:
-                self._own.let_go(ours.name)
-                ours.close()
-        try:
-            self._delete_unused()
-        except Denied:
-            pass
         except (TimedOut, OSError) as error:
             log.warning("%s cannot be deleted: %s", self._own.path, error)
 
@@ -151,13 +152,10 @@ class LocalWorkspace:
             assert own is not None
             name = f"w-{secrets.token_hex(8)}"
             folder = new_folder(own, name)
-            try:
+            with closing_on_error(folder):
                 alive = new_file(folder, _ALIVE, os.O_RDWR)
-            except BaseException:
-                os.close(folder)
-                raise
-            with suppress(ofd.NoLocksHere):
-                ofd.lock(alive, 0)
+                with closing_on_error(alive), suppress(ofd.NoLocksHere):
+                    ofd.lock(alive, 0)
             self._own.hold(name, folder)
             return _Ours(name, folder, alive)
 
@@ -176,33 +174,26 @@ class LocalWorkspace:
                 yield None
                 return
             try:
-                lock = self._lock_file(own)
-            except FileNotFoundError:  # one of both has just been deleted
-                os.close(own)
-                continue
-            except BaseException:
-                os.close(own)
-                raise
-            try:
-                self._wait_for(lock, byte, count, patience)
-                if os.fstat(lock).st_nlink:
-                    yield own
-                    return
+                try:
+                    lock = open_lock_file(self._own, own)
+                except FileNotFoundError:  # one of both has just been deleted
+                    continue
+                try:
+                    self._wait_for(lock, byte, count, patience)
+                    if os.fstat(lock).st_nlink:
+                        yield own
+                        return
+                finally:
+                    close_quietly(lock)
             finally:
-                os.close(lock)
-                os.close(own)
+                close_quietly(own)
         raise OSError(f"{self._own.path} is made and deleted all the time")
 
     def _opened(self) -> int | None:
         try:
-            return self._own.open(b"", _LIST)
+            return self._own.opened()
         except FileNotFoundError:
             return None
-
-    def _lock_file(self, own: int) -> int:
-        with suppress(FileExistsError):
-            return new_file(own, LOCK_NAME, _LOCK)
-        return self._own.open(os.fsencode(LOCK_NAME), _LOCK)
 
     def _wait_for(self, lock: int, byte: int, count: int, patience: Patience) -> None:
         while True:
@@ -217,6 +208,12 @@ class LocalWorkspace:
                 return
 
     # -- deleting
+
+    def _delete_ours(self, ours: _Ours) -> None:
+        if ours.is_there():
+            with self._set_up_lock(create=False) as own:
+                if own is not None:
+                    self._delete_folder(own, ours.name)
 
     def _delete_unused(self) -> None:
         """Delete the folder, if nobody uses it and it holds nothing that is needed."""
@@ -234,7 +231,8 @@ class LocalWorkspace:
     def _is_unused(self, own: int) -> bool:
         """Whether nobody lives and there is no journal; who is dead is deleted then."""
         dead = self._dead(own)
-        names = os.listdir(own)
+        with os.scandir(own) as found:
+            names = [entry.name for entry in found if entry.is_file(follow_symlinks=False)]
         if any(is_name(name) for name in names):
             return False
         for name in dead:
@@ -247,9 +245,9 @@ class LocalWorkspace:
     def _dead(self, own: int) -> list[str]:
         """The folders of processes that died."""
         names = os.listdir(own)
-        return [name for name in names if FOLDER.fullmatch(name) and not self._is_alive(name)]
+        return [name for name in names if FOLDER.fullmatch(name) and not self._is_alive(own, name)]
 
-    def _is_alive(self, name: str) -> bool:
+    def _is_alive(self, own: int, name: str) -> bool:
         """Whether the process of a folder lives; where that cannot be told, if it is not old."""
         try:
             folder = self._own.open(os.fsencode(name), _LIST)
@@ -265,16 +263,28 @@ class LocalWorkspace:
             except (Denied, OSError):
                 return True
             try:
+                if self._others_may_lock(own, alive):
+                    return False
                 ofd.lock(alive, 0)
             except BlockingIOError:
                 return True
             except ofd.NoLocksHere:
                 return time.time() - os.fstat(folder).st_mtime < OLD_S
             finally:
-                os.close(alive)
+                close_quietly(alive)
             return False
         finally:
             os.close(folder)
+
+    def _others_may_lock(self, own: int, alive: int) -> bool:
+        """Whether others may open `alive`, so that no process of ours made it.
+
+        Where they may open the lock file, too, all files of the file system have that mode.
+        """
+        if self._own.is_private(os.fstat(alive)):
+            return False
+        lock = os.stat(LOCK_NAME, dir_fd=own, follow_symlinks=False)
+        return self._own.is_private(lock)
 
     def _delete_folder(self, own: int, name: str) -> None:
         """Delete a process's folder with all in it. `alive` goes last: until then it can be judged."""
@@ -287,6 +297,15 @@ class LocalWorkspace:
             finally:
                 os.close(folder)
             os.rmdir(name, dir_fd=own)
+
+
+def _made_at(own: int, name: str) -> int | None:
+    """When a process's folder was made, in nanoseconds since 1970; None if that cannot be told."""
+    try:
+        status = os.stat(f"{name}/{_ALIVE}", dir_fd=own, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_mtime_ns
 
 
 def _delete_old_file(own: int, name: str) -> None:

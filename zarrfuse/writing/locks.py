@@ -17,9 +17,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from zarrfuse.config import Tuning
 from zarrfuse.errors import TimedOut, ZarrfuseError
+from zarrfuse.stores.descriptor import close_quietly
 from zarrfuse.stores.own_folder import OwnFolder
 from zarrfuse.writing import journal as journals
 from zarrfuse.writing import ofd
+from zarrfuse.writing.lock_file import open_lock_file
 from zarrfuse.writing.workspace import LOCK_NAME, STRIPES, Workspace, say_no_locks
 
 log = logging.getLogger(__name__)
@@ -86,7 +88,7 @@ class _LockFile:
         return os.fstat(self.fd).st_nlink > 0
 
     def __del__(self) -> None:
-        os.close(self.fd)
+        close_quietly(self.fd)
 
 
 class Locks:
@@ -149,13 +151,13 @@ class Locks:
     def _taken(self, own: OwnFolder, stripe: int, patience: Patience) -> _LockFile | None:
         """Take the lock of a stripe between processes; None where there are no such locks."""
         while True:
-            self._workspace.folder()  # with it, the lock file is there
+            self._workspace.folder()
             file = self._file
             if file is None:
-                with suppress(FileNotFoundError):
-                    file = self._file = _LockFile(own.open(_LOCK, os.O_RDWR | os.O_NONBLOCK))
-                if file is None:
-                    continue
+                file = self._file = _opened(own)
+            if file is None:
+                patience.nap()
+                continue
             try:
                 ofd.lock(file.fd, stripe)
             except BlockingIOError:
@@ -169,3 +171,17 @@ class Locks:
             ofd.unlock(file.fd, stripe)
             if self._file is file:
                 self._file = None
+
+
+def _opened(own: OwnFolder) -> _LockFile | None:
+    """The lock file; None if the workspace has just been deleted."""
+    try:
+        folder = own.opened()
+    except FileNotFoundError:
+        return None
+    try:
+        with suppress(FileNotFoundError):
+            return _LockFile(open_lock_file(own, folder))
+        return None
+    finally:
+        os.close(folder)

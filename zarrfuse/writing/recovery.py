@@ -5,17 +5,17 @@ store that has no locks between processes, once it is old. Used by `commits`, at
 """
 
 import logging
+import math
 import time
-from collections.abc import Container
 from contextlib import suppress
 
-from zarrfuse.errors import Corrupt, NotAFolder, NotFound, ZarrfuseError, text_of
+from zarrfuse.errors import NotAFolder, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.writing import journal as journals
-from zarrfuse.writing.journal import Judge
+from zarrfuse.writing.journal import Judge, Refused
 from zarrfuse.writing.locks import Locks
-from zarrfuse.writing.rolling import roll_forward
-from zarrfuse.writing.workspace import Workspace, own_folder_of
+from zarrfuse.writing.rolling import finish_journal
+from zarrfuse.writing.workspace import Named, Workspace, own_folder_of
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,8 @@ def recover(
             continue
         try:
             finish(store, locks, name, judge)
+        except Refused as error:
+            log.error("%s: it is neither done nor deleted", error)
         except (ZarrfuseError, OSError) as error:
             log.error("a write that was interrupted cannot be finished: %s", text_of(error))
     try:
@@ -58,35 +60,47 @@ def finish(store: WritableStore, locks: Locks, name: str, judge: Judge | None = 
     `TimedOut` if somebody holds the lock for long.
     """
     with suppress(NotFound), locks.of_journal(name, timeout_s=_PATIENCE_S):
-        try:
-            journal = journals.load(store, name, judge)
-        except Corrupt as error:
-            log.warning("%s; it is deleted", error)
-            store.remove(f"{OWN_NAME}/{name}")
-            return
-        roll_forward(store, journal)
-        log.info("finished storing %s, which was interrupted", journal.key)
+        journal = finish_journal(store, name, judge)
+        if journal is not None:
+            log.info("finished storing %s, which was interrupted", journal.key)
 
 
-class _All:
-    """Every name."""
+def delete_refused(store: WritableStore, locks: Locks, judge: Judge) -> list[str]:
+    """Delete the journals that the `judge` is against; why, for each. `recover` deletes their parts then.
 
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
-def named_folders(store: WritableStore) -> Container[str]:
-    """The folders with temporary parts that journals name; all, if one cannot be read."""
-    named: set[str] = set()
+    Only where somebody has asked for it: the array of a journal may come back.
+    """
+    why: list[str] = []
     try:
-        for name, _ in list(journals.journals(store)):
-            with suppress(NotFound):
-                for part in journals.load(store, name).parts:
-                    if part.temporary is not None:
-                        named.add(part.temporary.split("/")[1])
+        found = list(journals.journals(store))
+    except (ZarrfuseError, OSError):
+        return why  # no workspace, or one that `recover` refuses
+    for name, _ in found:
+        with suppress(ZarrfuseError, OSError), locks.of_journal(name, timeout_s=_PATIENCE_S):
+            try:
+                journals.load(store, name, judge)
+            except Refused as error:
+                store.remove(f"{OWN_NAME}/{name}")
+                why.append(str(error))
+    return why
+
+
+def named_folders(store: WritableStore) -> Named:
+    """The folders with temporary parts that journals name, or may name."""
+    names: set[str] = set()
+    unread_ns = -math.inf
+    try:
+        found = list(journals.journals(store))
     except NotFound:
-        return named
-    except (ZarrfuseError, OSError) as error:
-        log.warning("all temporary parts stay: %s", text_of(error))
-        return _All()
-    return named
+        found = []
+    for name, mtime_ns in found:
+        try:
+            parts = journals.load(store, name).parts
+        except NotFound:
+            continue
+        except (ZarrfuseError, OSError) as error:
+            log.warning("temporary parts from before stay: %s", text_of(error))
+            unread_ns = max(unread_ns, mtime_ns)
+        else:
+            names |= {part.temporary.split("/")[1] for part in parts if part.temporary is not None}
+    return Named(names, unread_ns)

@@ -9,11 +9,15 @@ part is deleted before any other part is moved, and the last part is moved last:
 parts are mixed, the chunk lacks one, and nobody takes it for whole.
 """
 
+import logging
+from collections.abc import Callable
 from contextlib import suppress
 
 from zarrfuse.errors import Corrupt, Exists, NotFound
 from zarrfuse.stores.base import OWN_NAME, WritableStore
-from zarrfuse.writing.journal import Journal, Part, is_still, key_of
+from zarrfuse.writing.journal import Journal, Judge, Part, Refused, is_still, key_of, load
+
+log = logging.getLogger(__name__)
 
 
 def roll_forward(store: WritableStore, journal: Journal) -> None:
@@ -26,6 +30,30 @@ def roll_forward(store: WritableStore, journal: Journal) -> None:
     for part in journal.parts:
         move(store, part)
     settle(store, journal)
+
+
+def finish_journal(
+    store: WritableStore, name: str, judge: Judge | None, *, is_replaced: bool = False
+) -> Journal | None:
+    """Do what the journal of that name says; which it was, None if none was done.
+
+    One that cannot be understood is deleted: nobody will ever do it. One that the `judge` is against
+    raises `Refused`, or is deleted as well if its chunk `is_replaced` next.
+    """
+    with suppress(NotFound):  # others have done it
+        try:
+            journal = load(store, name, judge)
+        except (Corrupt, Refused) as error:
+            if isinstance(error, Refused) and not is_replaced:
+                raise
+            log.warning(
+                "%s; %s", error, "its chunk is stored anew" if is_replaced else "it is deleted"
+            )
+            store.remove(f"{OWN_NAME}/{name}")
+            return None
+        roll_forward(store, journal)
+        return journal
+    return None
 
 
 def last_of(store: WritableStore, journal: Journal) -> Part | None:
@@ -99,6 +127,17 @@ def make_folders(store: WritableStore, folder: str, *, sync: bool = True) -> Non
             store.make_folder(folder)
     if sync:
         store.sync_folder(above)
+
+
+def with_folder(
+    store: WritableStore, key: str, store_it: Callable[[], None], *, sync: bool = True
+) -> None:
+    """Store a key; if that raises `NotFound`, make its folder, and try once more."""
+    try:
+        store_it()
+    except NotFound:
+        make_folders(store, folder_of(key), sync=sync)
+        store_it()
 
 
 def folder_of(key: str) -> str:

@@ -27,11 +27,11 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from zarrfuse.errors import Corrupt, Exists, NotFound, ZarrfuseError, text_of
+from zarrfuse.errors import Exists, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.writing import journal as journals
-from zarrfuse.writing.journal import Journal, Judge, Part, Refused
-from zarrfuse.writing.rolling import clear, last_of, move, roll_forward, settle
+from zarrfuse.writing.journal import Journal, Judge, Part
+from zarrfuse.writing.rolling import clear, finish_journal, last_of, move, roll_forward, settle
 from zarrfuse.writing.undo import Before, discard
 from zarrfuse.writing.workspace import Workspace
 
@@ -101,22 +101,12 @@ class Several:
             except Exists:
                 if journals.is_still(store, journal):  # a request that was made twice
                     return
-                self._finish_other(journal.key)
+                # Another process has put it meanwhile.
+                name = journals.name_of(journal.key)
+                finish_journal(store, name, self._judge, is_replaced=True)
             else:
                 return
         raise OSError(errno.EBUSY, f"{journal.key} is stored by others all the time")
-
-    def _finish_other(self, key: str) -> None:
-        """Do what the journal says that another process has put for the same chunk meanwhile."""
-        store = self._store
-        try:
-            roll_forward(store, journals.load(store, journals.name_of(key), self._judge))
-        except NotFound:
-            return  # done by itself
-        except (Corrupt, Refused) as error:  # nobody may do it, and the chunk is replaced
-            log.warning("%s; the chunk is stored anew", error)
-            with suppress(NotFound):
-                store.remove(journals.key_of(key))
 
     def _give_up(self, journal: Journal) -> None:
         """Delete a journal of which nothing was done, if it is there, and its temporary parts."""

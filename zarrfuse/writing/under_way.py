@@ -25,14 +25,20 @@ class UnderWay:
         self._changed = threading.Condition()
         self._count = 0
         self._is_stopped = False
+        self._is_ended = False
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Count one for as long as the block lasts. Raises `OSError` (EBUSY) if stopped for long."""
+        """Count one for as long as the block lasts.
+
+        Raises `OSError` (EBUSY) if stopped for long, or for good.
+        """
         changed = self._condition()
         with changed:
-            if not changed.wait_for(lambda: not self._is_stopped, _PATIENCE_S):
+            if not changed.wait_for(lambda: self._is_ended or not self._is_stopped, _PATIENCE_S):
                 raise OSError(errno.EBUSY, "the store is being closed")
+            if self._is_ended:
+                raise OSError(errno.EBUSY, "the store is closed")
             self._count += 1
         try:
             yield
@@ -42,13 +48,18 @@ class UnderWay:
                 changed.notify_all()
 
     @contextmanager
-    def stopped(self, wait_s: float) -> Iterator[bool]:
-        """Wait so long until there is none, then let none begin; whether there is none."""
+    def stopped(self, wait_s: float, *, for_good: bool = False) -> Iterator[bool]:
+        """Wait so long until there is none, then let none begin; whether there is none.
+
+        `for_good`: none begins after the block either, whether there was none or not.
+        """
         changed = self._condition()
         with changed:
             is_quiet = changed.wait_for(lambda: not self._count and not self._is_stopped, wait_s)
             if is_quiet:
                 self._is_stopped = True
+            self._is_ended = self._is_ended or for_good
+            changed.notify_all()
         try:
             yield is_quiet
         finally:

@@ -8,6 +8,7 @@ journal takes the place of the first: so there is the new chunk before, and the 
 import logging
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, runtime_checkable
 
@@ -24,8 +25,11 @@ _MOST_OPEN = 64
 
 
 @runtime_checkable
-class _OnDisk(Protocol):
-    def fileno(self) -> int: ...
+class OnDisk(Protocol):
+    """A reader of a file that has a descriptor."""
+
+    def fileno(self) -> int:
+        """The descriptor; it stays the reader's to close."""
 
 
 class Before:
@@ -53,7 +57,7 @@ class Before:
     def _close(self) -> None:
         for reader in self._old.values():
             if reader is not None:
-                reader.close()
+                close_quietly(reader)
 
     def _open(self, key: str) -> None:
         try:
@@ -75,11 +79,11 @@ class Before:
         except (ZarrfuseError, OSError):
             return None
         try:
-            if old is None or not isinstance(old, _OnDisk) or not isinstance(now, _OnDisk):
+            if old is None or not isinstance(old, OnDisk) or not isinstance(now, OnDisk):
                 return False
             return os.path.sameopenfile(old.fileno(), now.fileno())
         finally:
-            now.close()
+            close_quietly(now)
 
     def journal(self, workspace: Workspace, moved: Sequence[Part]) -> Journal:
         """Put the old bytes of the parts that were `moved`, and the journal that moves them back.
@@ -95,7 +99,7 @@ class Before:
                 reader = self._old[part.key]  # KeyError: too many, or not to be read
                 temporary = None
                 if reader is not None:
-                    if not isinstance(reader, _OnDisk):
+                    if not isinstance(reader, OnDisk):
                         raise TypeError(f"{part.key} is not open as a file")
                     temporary = workspace.temporary()
                     parts.append(Part(part.key, temporary))
@@ -104,10 +108,9 @@ class Before:
                         reader.fileno(),
                         0,
                         reader.size,
-                        sync=True,
                         mtime_ns=reader.mtime_ns,
+                        like=reader.fileno(),
                     )
-                    store.dress(temporary, reader.fileno())
                 else:
                     parts.append(Part(part.key, None))
             store.sync_folder(workspace.folder())
@@ -118,6 +121,12 @@ class Before:
                 discard(store, parts)
                 raise
         return back
+
+
+def close_quietly(reader: Reader) -> None:
+    """Close a reader of bytes that have been copied or are not needed: an error says nothing of them."""
+    with suppress(ZarrfuseError, OSError):
+        reader.close()
 
 
 def discard(store: WritableStore, parts: Iterable[Part]) -> None:

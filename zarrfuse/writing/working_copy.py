@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.descriptor import read_full
-from zarrfuse.writing.commits import Commits, OnDisk, copy_reader, write_all
+from zarrfuse.writing.commits import Commits, copy_reader, write_all
 from zarrfuse.writing.spool import Spool
+from zarrfuse.writing.undo import OnDisk
 
 
 class WorkingCopy:

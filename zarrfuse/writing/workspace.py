@@ -8,9 +8,10 @@ There are the file `lock`, whose bytes are locked; the journals (`journal`); and
 """
 
 import logging
+import math
 import re
 from collections.abc import Callable, Container
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.own_folder import OwnFolder
@@ -45,6 +46,25 @@ def say_no_locks(root: str) -> None:
         )
 
 
+class Named(NamedTuple):
+    """The folders that journals name: `names`, and perhaps others where journals could not be read.
+
+    `unread_ns`: when the latest of those was last changed, in nanoseconds since 1970; -inf for none.
+    """
+
+    names: Container[str]
+    unread_ns: float = -math.inf
+
+    def may_be(self, name: str, made_ns: int | None) -> bool:
+        """Whether a journal may name a folder that was made then; None where nobody knows when.
+
+        A journal names nothing that was made after it. A copy of both has other times, about the same.
+        """
+        if name in self.names:
+            return True
+        return self.unread_ns > (-math.inf if made_ns is None else made_ns - OLD_S * 10**9)
+
+
 class Workspace(Protocol):
     """Where a process keeps what it has yet to store."""
 
@@ -67,11 +87,11 @@ class Workspace(Protocol):
     def open_spool(self) -> tuple[int, str] | None:
         """A new, empty file in it, as a descriptor and its key; None if it can hold none."""
 
-    def clean(self, named: Callable[[], Container[str]]) -> None:
+    def clean(self, named: Callable[[], Named]) -> None:
         """Delete what processes that died have left, but for folders that are `named`.
 
         That is asked once it is known who is dead: nobody of these names anything afterwards.
         """
 
-    def close(self, named: Container[str] = ()) -> None:
-        """Delete this process's folder unless it is `named`, and all if nobody else uses it."""
+    def close(self, *, keep: bool = False) -> None:
+        """Delete this process's folder unless it is to be kept, and all if nobody else uses it."""
