@@ -1,85 +1,74 @@
 """Whether a chunk holds nothing but the fill value of its array, as zarr-python decodes it.
 
-Used by `opening`, which hands it to the `chunks` view for arrays that want no such chunks (ZEP 10,
-`example.skip_empty_chunks`). Nothing of zarr-python is imported before such a chunk is stored: it
-takes 0.3 s.
+Used by `opening` and `plain_store`, which hand it to the `chunks` view for arrays that want no such
+chunks (ZEP 10, `example.skip_empty_chunks`). A process of `decoding` decodes the chunk, within its limits.
 """
 
 import logging
-import math
-import os
-import threading
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
+from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from zarrfuse.decoding.messages import Job, Wanted, array_numbers, cpu_s
+from zarrfuse.decoding.workers import WORKERS, Crashed
 from zarrfuse.errors import text_of
-from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.data_types import parse_data_type
+from zarrfuse.spec.node import NO_ATTRIBUTES, ArrayNode
 from zarrfuse.spec.plain import CHUNK_KEYS, document, problem
 
 log = logging.getLogger(__name__)
 
-_MOST_ELEMENTS = 1 << 27
-"""A chunk of more elements is not judged: however few bytes it is stored as, all are decoded."""
-
-_one_at_a_time = threading.Lock()
-"""Held while a chunk is decoded, so that many at once do not fill the memory."""
-
-
-def _forked() -> None:
-    """The thread that held the lock is not there in the child."""
-    global _one_at_a_time  # noqa: PLW0603
-    _one_at_a_time = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forked)
+_MOST_BYTES = 256 << 20
+"""A chunk of more decoded bytes is not judged: however few bytes it is stored as, all are decoded."""
+_TEXT_BYTES = 64
+"""Of an element of any length: what zarr-python makes of it."""
 
 
 def is_fill(node: ArrayNode, chunk: bytes | bytearray) -> bool:
     """Whether the elements of `chunk`, a whole chunk or shard, all are the fill value, bit for bit.
 
     So nothing is lost where it is not stored: -0.0 is not 0.0, and a NaN is no other NaN. Bytes that
-    nobody can decode are not empty, nor are chunks of very many elements. Elements beyond the shape of
-    the array count like all others.
+    nobody can decode within the limits are not empty, nor are chunks of very many. Elements beyond the
+    shape of the array count like all others.
     """
     if node.zarr_format != 3 or problem(node) is not None:
         return False
-    if math.prod(node.chunk_shape) > _MOST_ELEMENTS:
+    itemsize = parse_data_type(node.data_type).itemsize
+    needed_bytes = prod(node.chunk_shape) * (itemsize or _TEXT_BYTES)
+    if needed_bytes > _MOST_BYTES:
         return False
-    try:
-        with _one_at_a_time:
-            return _all_are(*_decoded(node, chunk))
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever zarr-python and its codecs raise
-        log.debug("a chunk is stored as it is: it cannot be decoded: %s", text_of(error))
-        return False
-
-
-def _decoded(node: ArrayNode, chunk: bytes | bytearray) -> tuple[NDArray[Any], Any]:
-    """The elements of a chunk, and the fill value."""
-    import zarr  # noqa: PLC0415
-    from zarr.core.buffer import default_buffer_prototype  # noqa: PLC0415
-    from zarr.storage import MemoryStore  # noqa: PLC0415
-
-    of_one_chunk = replace(node, shape=node.chunk_shape, dimension_names=None)
+    of_one_chunk = replace(
+        node, shape=node.chunk_shape, dimension_names=None, raw_attributes=NO_ATTRIBUTES
+    )
+    written = document(of_one_chunk)
     key = CHUNK_KEYS.encode((0,) * node.ndim)
-    buffer = default_buffer_prototype().buffer
-    stored = {
-        "zarr.json": buffer.from_bytes(document(of_one_chunk)),
-        key: buffer.from_bytes(bytes(chunk)),
-    }
-    array: zarr.Array[Any] = zarr.open_array(MemoryStore(stored), mode="r", zarr_format=3)
-    return np.asarray(array[...]), array.fill_value
-
-
-def _all_are(found: NDArray[Any], fill_value: Any) -> bool:
-    if fill_value is None:
+    payload = [np.frombuffer(data, np.uint8) for data in (written, chunk)]
+    job = Job(
+        array=_number(written),
+        zarr_format=3,
+        shape=list(node.chunk_shape),
+        dtype="",
+        needed_bytes=needed_bytes,
+        cpu_s=cpu_s(needed_bytes),
+        is_fill=True,
+        brought=[(Wanted("zarr.json"), len(written)), (Wanted(key), len(chunk))],
+    )
+    try:
+        reply, found = WORKERS.do(job, payload)
+    except (Crashed, OSError) as error:
+        log.warning("a chunk is stored as it is: it cannot be decoded: %s", text_of(error))
         return False
-    if found.dtype.hasobject or found.dtype.kind == "T":  # strings of any length
-        return bool(np.all(found == fill_value))
-    fill = np.array(fill_value, found.dtype).tobytes()
-    elements = np.ascontiguousarray(found).reshape(-1).view(np.uint8).reshape(found.size, -1)
-    return bool((elements == np.frombuffer(fill, np.uint8)).all())
+    if reply.outcome != "done":
+        log.debug(
+            "a chunk is stored as it is: it cannot be decoded: %s", reply.text or reply.outcome
+        )
+        return False
+    return bool(found[0])
+
+
+@lru_cache(maxsize=64)
+def _number(_written: bytes) -> int:
+    """The same number for the same document: a worker keeps the array open."""
+    return next(array_numbers)

@@ -76,7 +76,7 @@ class Keys:
             except NotFound:
                 if attempt == _RACES_TOLERATED - 1:
                     raise
-                self._forget(path)
+                self._forget(path.partition("/")[0])  # any folder on the way may be gone
 
     def remove(self, key: str) -> None:
         """Delete the file under `key`, and the folders above that are empty then.

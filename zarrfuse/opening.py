@@ -75,7 +75,7 @@ def open_view(
 
 
 def _is_fill(*told: Any) -> bool:
-    from zarrfuse.fill_values import is_fill  # noqa: PLC0415  # it imports zarr-python
+    from zarrfuse.fill_values import is_fill  # noqa: PLC0415  # it imports numpy
 
     return is_fill(*told)
 

@@ -15,9 +15,9 @@ from mounting import wait_for
 from reading import opened, read, whole
 from shown import images
 
+from zarrfuse.decoding import messages
 from zarrfuse.decoding.workers import WORKERS
 from zarrfuse.errors import Corrupt
-from zarrfuse.images import zarr_array
 from zarrfuse.stores.local import LocalStore
 from zarrfuse.views.base import Folder
 
@@ -118,7 +118,7 @@ def test_a_chunk_that_ended_its_process_is_not_tried_again_at_once_unless_it_is_
 def test_what_takes_too_long_is_an_error_that_names_the_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zarr_array, "_CPU_S", 0.5)
+    monkeypatch.setattr(messages, "CPU_S", 0.5)
     root = shown(tmp_path, b"L...", b"good")
     with pytest.raises(Corrupt, match=r"^a: chunk c/0: cannot be decoded: it takes too long"):
         whole(root, "a/c/0.tiff")

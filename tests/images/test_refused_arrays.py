@@ -106,3 +106,27 @@ def test_a_transpose_in_shards_that_it_decodes_is_decoded(order: list[int], tmp_
     stored = zarr.open_array(tmp_path / "a", mode="r+")
     stored[...] = values = np.arange(16, dtype="u1").reshape(4, 4)
     assert whole(images(LocalStore(str(tmp_path))), "a/a.npy").endswith(values.tobytes())
+
+
+def test_a_picture_of_a_coarser_level_that_is_refused_is_refused_when_it_is_opened(
+    tmp_path: Path,
+) -> None:
+    datasets = [
+        {
+            "path": str(level),
+            "coordinateTransformations": [{"type": "scale", "scale": [2**level] * 2}],
+        }
+        for level in range(2)
+    ]
+    axes = [{"name": name, "type": "space"} for name in "yx"]
+    multiscales = [{"axes": axes, "datasets": datasets}]
+    group = {"zarr_format": 3, "node_type": "group"}
+    group["attributes"] = {"ome": {"version": "0.5", "multiscales": multiscales}}
+    keys = {
+        "zarr.json": json.dumps(group).encode(),
+        "0/zarr.json": array((2048, 2048), (512, 512)),
+        "1/zarr.json": array((1024, 1024), (512, 512), codecs=[BYTES, named("numcodecs.nobody")]),
+    }
+    write_keys(tmp_path, keys)
+    with pytest.raises(NotSupported, match=r"^1: zarr-python cannot decode it: "):
+        folder_at(images(LocalStore(str(tmp_path))), "0").open("0.png")

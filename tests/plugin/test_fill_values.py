@@ -1,8 +1,13 @@
 """Whether a chunk holds nothing but the fill value, of whatever type and however it is encoded."""
 
+import gzip
 import json
 import math
+import os
+import re
+import signal
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +18,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, Zstd
 from zarr.core.buffer import Buffer
 from zarr.storage import MemoryStore
 
-from zarrfuse import fill_values
+from zarrfuse.decoding.workers import WORKERS
 from zarrfuse.fill_values import is_fill
 from zarrfuse.spec.node import ArrayNode, parse_v3
 
@@ -110,22 +115,40 @@ def test_an_array_without_a_fill_value_has_no_empty_chunks() -> None:
     assert not is_fill(node, bytes(4))
 
 
-def test_a_chunk_of_very_many_elements_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_of_very_many_bytes_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     node, data = chunk(0, 0, "uint8")
-    monkeypatch.setattr("zarrfuse.fill_values._MOST_ELEMENTS", 24)
+    monkeypatch.setattr("zarrfuse.fill_values._MOST_BYTES", 24)
     assert is_fill(node, data)
-    monkeypatch.setattr("zarrfuse.fill_values._MOST_ELEMENTS", 23)
+    monkeypatch.setattr("zarrfuse.fill_values._MOST_BYTES", 23)
     assert not is_fill(node, data)
 
 
-def test_chunks_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+def test_a_bomb_is_not_empty_and_takes_no_memory_of_this_process() -> None:
+    node, _ = chunk(0, 0, "uint8", compressors=[GzipCodec()])
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = peak_bytes()
+    assert not is_fill(node, gzip.compress(bytes(8 << 20)) * 64)
+    assert peak_bytes() - before < 100 << 20
 
-    def decoded(*_: Any) -> Any:
-        seen.append(fill_values._one_at_a_time.locked())
-        return np.zeros(1), 0
 
-    monkeypatch.setattr(fill_values, "_decoded", decoded)
-    assert is_fill(*chunk(0, 0, "uint8"))
-    assert seen == [True]
-    assert not fill_values._one_at_a_time.locked()
+def peak_bytes() -> int:
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) << 10
+
+
+def test_a_forked_child_judges_though_all_processes_of_its_parent_are_at_work() -> None:
+    node, data = chunk(0, 0, "uint8")
+    assert is_fill(node, data)
+    at_work = [WORKERS._taken() for _ in range(2)]
+    child = os.fork()
+    if not child:
+        try:
+            signal.alarm(30)  # ends it, if it waits for them
+            os._exit(0 if is_fill(node, data) else 1)
+        finally:
+            os._exit(2)
+    status = os.waitpid(child, 0)[1]
+    WORKERS._idle.extend(at_work)
+    assert status == 0
+    assert is_fill(node, data)

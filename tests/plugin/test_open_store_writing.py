@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -287,6 +288,15 @@ def test_of_many_who_set_what_is_not_there_one_does(store: PlainStore, key: str)
         sync(store.set_if_not_exists(key, buffer(b"late")))
         assert _same(read(store, key), stored[0])
         sync(store.delete(key))
+
+
+def test_a_key_is_set_where_others_have_just_deleted_a_folder(
+    store: PlainStore, parts: Path
+) -> None:
+    put(store, "deep/er/0", b"x")
+    shutil.rmtree(parts / "deep")
+    put(store, "deep/other/1", b"y")
+    assert (parts / "deep/other/1").read_bytes() == b"y"
 
 
 def test_keys_are_set_while_others_delete_the_folders_around_them(store: PlainStore) -> None:

@@ -1,8 +1,12 @@
 """Zarr v2 said in the words of Zarr v3, or the word for which there is none."""
 
+import base64
 import json
+import math
+import struct
 from typing import Any
 
+import numpy as np
 import pytest
 
 from zarrfuse.errors import MetadataError
@@ -10,6 +14,11 @@ from zarrfuse.spec.node import parse_v3
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
 from zarrfuse.spec.plain import document
 from zarrfuse.spec.plain_v2 import as_v3
+
+
+def of_double(value: float) -> str:
+    """A number as xarray spells it: the bytes of a double."""
+    return base64.b64encode(struct.pack("<d", value)).decode()
 
 
 def zarray(**members: Any) -> bytes:
@@ -367,6 +376,11 @@ def of_xarray(fill_value: Any, dtype: str = "<i2", **attributes: Any) -> dict[st
         ("<f8", -1, "AAAAAAAA8L8="),
         ("<c8", ["Infinity", 0], ["AAAAAAAA8H8=", "AAAAAAAAAAA="]),
         ("<c8", 0, ["AAAAAAAAAAA="] * 2),
+        ("<f4", 0.1, of_double(np.float32(0.1))),
+        ("<f4", 1e20, of_double(np.float32(1e20))),
+        ("<f4", 1e39, of_double(math.inf)),
+        (">f2", 0.1, of_double(np.float16(0.1))),
+        ("<c8", [0.1, 0], [of_double(np.float32(0.1)), "AAAAAAAAAAA="]),
     ],
 )
 def test_what_xarray_takes_for_missing_stays_so(dtype: str, fill_value: Any, shown: Any) -> None:
@@ -386,6 +400,9 @@ def test_an_attribute_says_what_is_missing_where_no_fill_value_does() -> None:
         ("<f4", None, {"_FillValue": None}),
         ("<f4", None, {"_FillValue": "x"}),
         ("<f4", "0x7fc00000", {}),
+        ("<i4", None, {"_FillValue": 1.5}),
+        ("<i4", None, {"_FillValue": "2"}),
+        ("|b1", None, {"_FillValue": 5}),
     ],
 )
 def test_what_xarray_cannot_say_in_zarr_v3_is_the_reason(

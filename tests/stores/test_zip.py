@@ -543,11 +543,14 @@ def test_folders_may_be_explicit_implicit_and_empty(tmp_path, caplog):
     assert warned(caplog) == []
 
 
-def test_very_deep_name_does_no_harm(tmp_path):
-    deep = "/".join("d" * 30_000)
-    store = ZipStore(write(tmp_path / "a.zip", {deep: b"bottom", "a": b"1"}))
-    assert read(store, "a") == b"1"
+def test_deep_name_is_read_and_one_of_thousands_of_folders_is_left_out(tmp_path, caplog):
+    deep, deeper = "/".join("d" * 200), "/".join("e" * 30_000)
+    store = ZipStore(write(tmp_path / "a.zip", {deep: b"bottom", deeper: b"2", "a": b"1"}))
+    assert set(store.list("")) == {"a", "d"}
     assert read(store, deep) == b"bottom"
+    (message,) = warned(caplog)
+    assert "1 members are left out for their unsafe names, such as 'e/e/" in message
+    assert len(message) < 1000
 
 
 def test_name_without_utf_8_flag_is_code_page_437(tmp_path):
@@ -624,6 +627,13 @@ def test_symlink_with_damaged_text_is_denied_and_the_rest_works(tmp_path):
     path = write(tmp_path / "a.zip", [("a", b"1"), (info, target)])
     patch(path, central_record(path, "l") + 16, b"\1\2\3\4")
     store = ZipStore(path)
+    assert store.stat("l").denied
+    assert read(store, "a") == b"1"
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_symlink_with_text_of_slow_compression_is_denied(tmp_path, method):
+    store = ZipStore(write(tmp_path / "a.zip", [("a", b"1"), link("l", "a", compress_type=method)]))
     assert store.stat("l").denied
     assert read(store, "a") == b"1"
 

@@ -32,11 +32,42 @@ def give_back() -> None:
         trim(0)
 
 
-def available_bytes() -> float:
-    """The memory that may still be taken on this machine; without limit where it does not tell."""
-    try:
-        told = Path("/proc/meminfo").read_text(encoding="ascii")
-    except OSError:
+def available_bytes(root: Path = Path("/")) -> float:
+    """The memory that this process may still take: of the machine, and of its cgroups (version 2).
+
+    Infinite where the files below `root` say nothing.
+    """
+    machine = _number(r"^MemAvailable: +([0-9]+) kB", root / "proc/meminfo")
+    found = inf if machine is None else machine << 10
+    own = re.search(r"^0::/(.*)$", _text(root / "proc/self/cgroup"), re.MULTILINE)
+    if own is not None:
+        top = root / "sys/fs/cgroup"
+        folder = top / own[1]
+        for group in (folder, *folder.parents[: len(Path(own[1]).parts)]):
+            found = min(found, _available_in(group))
+    return found
+
+
+def _available_in(group: Path) -> float:
+    """The memory that a cgroup may still take. Its page cache can be taken from it."""
+    most, taken = (_number(r"^([0-9]+)$", group / f"memory.{name}") for name in ("max", "current"))
+    if most is None or taken is None:
         return inf
-    found = re.search(r"^MemAvailable: +([0-9]+) kB", told, re.MULTILINE)
-    return inf if found is None else int(found[1]) << 10
+    cached = (
+        _number(rf"^{name}_file ([0-9]+)$", group / "memory.stat")
+        for name in ("active", "inactive")
+    )
+    return max(0, most - taken + sum(number or 0 for number in cached))
+
+
+def _number(pattern: str, path: Path) -> int | None:
+    found = re.search(pattern, _text(path), re.MULTILINE)
+    return None if found is None else int(found[1])
+
+
+def _text(path: Path) -> str:
+    """What a file says; nothing where there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -7,6 +7,7 @@ reply. Used by `workers` on one side and `worker` on the other. It must not impo
 import socket
 import struct
 from collections.abc import Sequence
+from itertools import count
 from typing import Literal, TypeVar
 
 import msgspec
@@ -17,6 +18,10 @@ Bytes = NDArray[np.uint8]
 
 _LENGTH = struct.Struct("<Q")
 _LARGEST_HEADER = 64 << 20
+array_numbers = count()
+"""Gives each array another number, for `Job.array`."""
+CPU_S, CPU_BYTES_PER_S = 5.0, 2e6
+"""The processor time of a job: so many seconds, and one more for so many decoded bytes."""
 
 
 class Wanted(msgspec.Struct, frozen=True, array_like=True):
@@ -41,7 +46,9 @@ class Job(msgspec.Struct):
     `array` is the same number for the same document. `shape` and `dtype` (as in an NPY header) are
     what the document is expected to say. `needed_bytes` are those of the elements that have to be
     decoded, `cpu_s` the most seconds of processor time. `brought` are the stored bytes at hand, with
-    their number, or None for what is not stored; the bytes follow in this order.
+    their number, or None for what is not stored; the bytes follow in this order. With `is_fill`
+    the reply is one byte: whether all of the array is the fill value. `low`, `high` and `dtype` do
+    not count then.
     """
 
     array: int
@@ -53,6 +60,7 @@ class Job(msgspec.Struct):
     low: list[int] | None = None
     high: list[int] | None = None
     brought: list[tuple[Wanted, int | None]] = []
+    is_fill: bool = False
 
 
 class Reply(msgspec.Struct):
@@ -72,6 +80,11 @@ class Reply(msgspec.Struct):
 
 
 M = TypeVar("M", Job, Reply)
+
+
+def cpu_s(needed_bytes: int) -> float:
+    """The seconds of processor time for a job that decodes so many bytes."""
+    return CPU_S + needed_bytes / CPU_BYTES_PER_S
 
 
 def send(sock: socket.socket, message: Job | Reply, payload: Sequence[Bytes] = ()) -> None:

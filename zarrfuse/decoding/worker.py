@@ -69,6 +69,8 @@ def main(descriptor: int) -> None:
                 }
                 reply, payload = decoding.reply(job, brought)
             del brought
+            if reply.outcome in ("failed", "memory"):
+                decoding.tidy()
             reply.is_last = reply.outcome == "memory" and decoding.has_grown()
             send(sock, reply, payload)
             del payload
@@ -110,11 +112,13 @@ class _Decoding:
         try:
             array, store = self._opened(job, brought)
             store.brought, store.missing = brought, {}
-            if job.low is None:
+            if job.is_fill:
+                payload = self._is_fill(array)
+            elif job.low is None:
                 payload = self._checked(array, job)
             else:
                 payload = self._elements(array, job.low, job.high or [], job)
-            if job.low is None or not store.missing:
+            if not store.missing or (job.low is None and not job.is_fill):
                 return Reply("done", nbytes=payload.nbytes), [payload]
         except _Answer as answer:
             return answer.reply, []
@@ -150,7 +154,9 @@ class _Decoding:
             if isinstance(error, FileNotFoundError):
                 raise _Answer(Reply("stale")) from None
             raise _Answer(Reply("refused", text_of(error))) from None
-        if array.shape != tuple(job.shape) or array.dtype.newbyteorder("<") != _dtype(job):
+        if array.shape != tuple(job.shape) or (
+            not job.is_fill and array.dtype.newbyteorder("<") != _dtype(job)
+        ):
             raise _Answer(Reply("stale"))
         self._own_bytes += max(0, _data_bytes() - before)
         self._limit(_most_bytes(job))
@@ -185,10 +191,27 @@ class _Decoding:
         elements = np.ascontiguousarray(found.astype(_dtype(job), copy=False)).reshape(-1)
         return cast("Bytes", elements.view(np.uint8))
 
+    def _is_fill(self, array: Any) -> Bytes:
+        """One byte: 1 if all elements are the fill value, bit for bit."""
+        found = np.asarray(self._runner.run(array.getitem(...)))
+        value = array.metadata.fill_value
+        if found.dtype.hasobject or found.dtype.kind == "T":  # strings of any length
+            are = found == value
+        else:
+            fill = np.array(value, found.dtype).tobytes()
+            elements = np.ascontiguousarray(found).reshape(-1).view(np.uint8)
+            are = elements.reshape(found.size, -1) == np.frombuffer(fill, np.uint8)
+        return np.array([np.all(are)], np.uint8)
+
     def _stop_others(self) -> None:
         """Wait for the chunks that are decoded beside one that failed: they take memory, too."""
         self._runner.close()
         self._runner = _runner()
+
+    def tidy(self) -> None:
+        """Free what the tracebacks of a failed job hold in reference cycles: the limit counts it."""
+        gc.collect()
+        give_back()
 
     def _limit(self, more_bytes: int) -> None:
         """Let this process take so many bytes more than it needs for itself."""
@@ -199,8 +222,6 @@ class _Decoding:
 
     def has_grown(self) -> bool:
         """Whether jobs have left behind memory that is not given back."""
-        gc.collect()
-        give_back()
         return _data_bytes() > self._own_bytes + _KEPT_BYTES
 
 

@@ -223,3 +223,5 @@ WORKERS = Workers()
 """Those of this process: several mounts' or stores' decoders share them."""
 
 atexit.register(WORKERS.close)
+# A forked child must not talk to the processes of its parent.
+os.register_at_fork(after_in_child=WORKERS.__init__)  # type: ignore[misc]

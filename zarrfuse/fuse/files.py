@@ -360,7 +360,8 @@ class Files:
         handle = self._handles[fh]
         content = handle.file.content
         own = bytearray(max(min(size, content.size - offset), 0))
-        await self._in_thread(handle, lambda: content.readinto(memoryview(own), offset))
+        file = handle.file  # whose content may be another one when the thread begins
+        await self._in_thread(handle, lambda: file.content.readinto(memoryview(own), offset))
         self.bytes_read += len(own)
         return own
 
@@ -369,18 +370,17 @@ class Files:
     async def write(self, fh: int, offset: int, data: bytes) -> None:
         """Write to an open file: all of it, or an error."""
         handle = self._handles[fh]
-        writer = _writer_of(handle)
-        await self._change(handle, lambda: writer.write(data, offset))
+        await self._change(handle, lambda: _writer_of(handle).write(data, offset))
         self.bytes_written += len(data)
 
     async def truncate(self, handle: Handle, size: int) -> None:
         """Make an open file so many bytes long."""
-        writer = _writer_of(handle)
-        await self._change(handle, lambda: writer.truncate(size))
+        await self._change(handle, lambda: _writer_of(handle).truncate(size))
         handle.file.is_broken = handle.file.is_broken and size > 0
 
     async def _change(self, handle: Handle, change: Callable[[], None]) -> None:
         file = handle.file
+        _writer_of(handle)  # which raises EBADF
         file.is_refused, handle.has_written = False, True
         longer_s = file.content.size / SLOWEST_STORE  # the first change copies the file of before
         try:
@@ -440,7 +440,7 @@ class Files:
         if handle.file.copy is not None:
             await self.store(handle, sync=True)
         elif handle.file.is_live:
-            await self._in_thread(handle, handle.file.content.sync)  # type: ignore[attr-defined]
+            await self._in_thread(handle, lambda: handle.file.content.sync())  # type: ignore[attr-defined]
 
     async def store(self, handle: Handle, *, sync: bool = False) -> None:
         """Store a working copy, if it is changed, under the name that it has now."""

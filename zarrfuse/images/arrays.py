@@ -271,6 +271,7 @@ class ArrayImages(ImagesNode):
 
         def open_(wait: bool) -> Rendered:
             self.check(wait)
+            planned.check(wait=wait)
             late = Late(planned.size, self.loaded.mtime_ns, planned.render)
             return self._rendered(late)
 

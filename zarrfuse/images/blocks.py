@@ -334,12 +334,13 @@ class Blocks:
             )
         chunks = {self._chunk_of(unit) for unit in units}
         of_block = {chunk: stamp for chunk in chunks if (stamp := stamps[chunk]) is not None}
+        indexes = len(of_block) * self._zarr.index_bytes
         nbytes = volume(low, high) * size
-        needed = max(nbytes, self.unit_bytes)  # of a chunk at the edge all is decoded
+        needed = max(nbytes, self.unit_bytes) + indexes  # of a chunk at the edge all is decoded
         if needed > _ALWAYS_BYTES and needed * _TIMES > available_bytes():
             raise no_memory(needed)
         try:
-            with self._shared.budget.taken(nbytes):
+            with self._shared.budget.taken(nbytes + indexes):
                 elements = self._zarr.decode(
                     low, high, list(of_block), len(units) * self.unit_bytes, alone=len(units) == 1
                 )

@@ -23,7 +23,7 @@ from zarrfuse.errors import NotSupported
 from zarrfuse.images.blocks import MOST_AT_ONCE, Block, Blocks, Bytes, Shared
 from zarrfuse.images.regions import Box, Corner, common, first_units_of, slices, units_of
 from zarrfuse.images.stored_bytes import StoredBytes
-from zarrfuse.images.types import array_type
+from zarrfuse.images.types import LARGEST_ELEMENT, array_type
 from zarrfuse.images.units import in_bytes, in_bytes_at
 from zarrfuse.images.zarr_array import ZarrArray
 from zarrfuse.spec.coordinates import MOST_AXES
@@ -85,6 +85,11 @@ class DecodedArray:
         if node.ndim > MOST_AXES:
             raise NotSupported(
                 f"{self.path or 'the root array'}: it has {node.ndim} dimensions, more than numpy has"
+            )
+        if dtype.itemsize > LARGEST_ELEMENT:
+            raise NotSupported(
+                f"{self.path or 'the root array'}: an element has {dtype.itemsize} bytes, "
+                f"more than the {LARGEST_ELEMENT} that are decoded"
             )
         self.dtype = dtype
         self.shape = node.shape

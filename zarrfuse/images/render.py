@@ -66,6 +66,11 @@ class Plan:
         """The path of the array that is read: the array itself, or a coarser level of it."""
         return "" if self._plane is None else self._plane.array.path
 
+    def check(self, *, wait: bool = True) -> None:
+        """Raises `NotSupported` where nobody can decode that array; see `DecodedArray.check`."""
+        if self._plane is not None:
+            self._plane.array.check(wait=wait)
+
     @property
     def is_whole(self) -> bool:
         """Whether the whole plane is shown, rather than its middle."""

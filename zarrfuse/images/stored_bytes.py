@@ -12,9 +12,11 @@ import numpy as np
 from zarrfuse.decoding.messages import Bytes, Wanted
 from zarrfuse.errors import NotAFolder, NotFound, Stale
 from zarrfuse.keys import Keys
+from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.pool import Threads
 from zarrfuse.views.base import join
 from zarrfuse.views.chunks import ChunksView
+from zarrfuse.views.nodes import LARGEST_DOCUMENT
 from zarrfuse.views.plain import PlainView
 
 _MOST_READS = 400
@@ -39,7 +41,7 @@ class StoredBytes:
     ) -> dict[Wanted, Bytes | None]:
         """The bytes of each range of the array at `path`; None for what is not stored.
 
-        Raises `TooLarge` if those of one key are more than `most_bytes`, and what the store raises.
+        Raises `TooLarge` if those of one chunk are more than `most_bytes`, and what the store raises.
         """
         by_key: dict[str, list[Wanted]] = {}
         for each in wanted:
@@ -60,9 +62,13 @@ class StoredBytes:
                 found.update(self._read(path, key, by_key[key], most_bytes, wait=True))
 
         keys = iter(slow)
-        futures = [self._threads.submit(read_some, keys) for _ in range(min(_AT_ONCE, len(slow)))]
+        # This thread reads, too, and others help if any are free: a folder that hangs may hold them all.
+        more = 0 if self._threads.waiting else min(_AT_ONCE, len(slow)) - 1
+        futures = [self._threads.submit(read_some, keys) for _ in range(more)]
+        read_some(keys)
         for future in futures:
-            future.result()
+            if not future.cancel():
+                future.result()
         return found
 
     def _read(
@@ -73,6 +79,8 @@ class StoredBytes:
         except (NotFound, NotAFolder):
             return dict.fromkeys(ranges)
         found: dict[Wanted, Bytes | None] = {}
+        if key in METADATA_NAMES:
+            most_bytes = LARGEST_DOCUMENT
         try:
             for wanted in ranges:
                 start, stop = wanted.span(reader.size)

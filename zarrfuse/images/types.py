@@ -23,6 +23,8 @@ _NUMPY_NAMES = frozenset(
 )
 _V2_STRING = re.compile(r"[<>|=]?(?:[biufcSVU][0-9]{1,9}|[mM]8\[[0-9]{0,9}[A-Za-z]{1,2}\])")
 _MOST_BYTES = 2**31 - 1  # of one element, in numpy
+LARGEST_ELEMENT = 1 << 20
+"""Bytes of an element beyond which nothing is decoded: one of the fill value is held for each array."""
 
 
 def array_type(node: ArrayNode) -> np.dtype[Any] | None:

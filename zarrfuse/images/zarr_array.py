@@ -7,14 +7,13 @@ exceptions of ours. Used by `decode` and `blocks`. Nothing of zarr-python is imp
 import errno
 import threading
 from collections.abc import Sequence
-from itertools import count
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zarrfuse.decoding.messages import Bytes, Job, Reply, Wanted
+from zarrfuse.decoding.messages import Bytes, Job, Reply, Wanted, array_numbers, cpu_s
 from zarrfuse.decoding.workers import WORKERS, Crashed
 from zarrfuse.errors import (
     Corrupt,
@@ -38,14 +37,14 @@ Stamp = tuple[int, int]
 """Size and time of a stored chunk."""
 
 _STORED_BYTES, _STORED_TIMES = 8 << 20, 4
-"""A chunk may be stored as so many times the bytes that it has decoded, and as so many more."""
-_CPU_S, _CPU_BYTES_PER_S = 5.0, 2e6
-"""The processor time of a job: so many seconds, and one more for so many decoded bytes."""
+"""A chunk may be stored as so many times the bytes that it has decoded, and as so many more. Chunks
+that are decoded together have equal shares of this; one that takes more is then tried alone."""
+_MOST_INDEX_BYTES = 64 << 20
+"""Of the shards of a job: indexes are held as a whole. Enough for four million inner chunks."""
 _LONGEST = (1 << 63) - 1
 """The longest dimension that numpy has."""
 _MOST_ROUNDS = 8
 """A worker says what it needs once for the document, the index of a shard, and the inner chunks."""
-_numbers = count()
 
 
 class ZarrArray:
@@ -69,11 +68,11 @@ class ZarrArray:
         self._node = loaded.node
         self._dtype = dtype
         self._chunks = PlainChunks(view, folder, loaded.node)
-        self._number = next(_numbers)
-        self._index_bytes = 0
+        self._number = next(array_numbers)
+        self.index_bytes = 0
         """Of each shard of which inner chunks are decoded by themselves; those are not read as a whole."""
         if len(self._node.codecs) == 1:
-            self._index_bytes = index_bytes(self._node.codecs[0], self._node.chunk_shape) or 0
+            self.index_bytes = index_bytes(self._node.codecs[0], self._node.chunk_shape) or 0
         self._fill_value: bytes | None = None
         self._refused: str | None = None
         self._lock = threading.Lock()
@@ -115,9 +114,14 @@ class ZarrArray:
         """
         self.check()
         shape = tuple(b - a for a, b in zip(low, high, strict=True))
-        needed_bytes += len(chunks) * self._index_bytes
-        known = [] if self._index_bytes else [Wanted(self._key(coords)) for coords in chunks]
-        reply, found = self._asked(list(low), list(high), needed_bytes, known)
+        all_indexes = len(chunks) * self.index_bytes
+        if not alone and all_indexes > _MOST_INDEX_BYTES:
+            raise Corrupt(
+                f"{self.name}: the indexes of {len(chunks)} shards are too large together"
+            )
+        needed_bytes += all_indexes
+        known = [] if self.index_bytes else [Wanted(self._key(coords)) for coords in chunks]
+        reply, found = self._asked(list(low), list(high), needed_bytes, known, len(chunks))
         if reply.outcome == "done" and found.nbytes == prod(shape) * self._dtype.itemsize:
             return found.view(self._dtype).reshape(shape)
         problem = f"cannot be decoded: {_clause(reply)}"
@@ -158,6 +162,8 @@ class ZarrArray:
             self._refused = (
                 f"{self.name}: nobody can decode a dimension of more than 2^63 - 1 elements"
             )
+        if self._refused is None and self.index_bytes > _MOST_INDEX_BYTES:
+            self._refused = f"{self.name}: the index of a shard has {self.index_bytes} bytes"
         if self._refused is not None:
             return
         reply, found = self._asked(None, None, self._dtype.itemsize, [])
@@ -170,7 +176,12 @@ class ZarrArray:
         self._view.report(self._refused, self._loaded.stamp)
 
     def _asked(
-        self, low: list[int] | None, high: list[int] | None, needed_bytes: int, wanted: list[Wanted]
+        self,
+        low: list[int] | None,
+        high: list[int] | None,
+        needed_bytes: int,
+        wanted: list[Wanted],
+        chunks: int = 1,
     ) -> tuple[Reply, Bytes]:
         """What a worker replies once it has been brought all that it wants."""
         job = Job(
@@ -179,11 +190,11 @@ class ZarrArray:
             shape=list(self._node.shape),
             dtype=repr(np.lib.format.dtype_to_descr(self._dtype)),
             needed_bytes=needed_bytes,
-            cpu_s=_CPU_S + needed_bytes / _CPU_BYTES_PER_S,
+            cpu_s=cpu_s(needed_bytes),
             low=low,
             high=high,
         )
-        most_stored = _STORED_BYTES + _STORED_TIMES * needed_bytes
+        most_stored = (_STORED_BYTES + _STORED_TIMES * needed_bytes) // chunks
         brought: dict[Wanted, Bytes | None] = {}
         for _ in range(_MOST_ROUNDS):
             try:

@@ -6,6 +6,7 @@ how a document is written down, or where chunks lie.
 """
 
 import base64
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -102,9 +103,10 @@ def _of_xarray(
     if node.fill_value is None and _FILL_VALUE not in attributes:
         return msgspec.Raw(msgspec.json.encode(members))
     try:
-        value = node.fill_value
-        if value is None:
+        if node.fill_value is None:
             value = msgspec.json.decode(attributes[_FILL_VALUE])
+        else:
+            value = _rounded(node.fill_value, data_type)
         members[_FILL_VALUE] = _missing_value(value, data_type)
     except (ValueError, TypeError, OverflowError) as error:
         clause = f"xarray has no such value of {data_type.name} in Zarr v3"
@@ -112,12 +114,30 @@ def _of_xarray(
     return msgspec.Raw(msgspec.json.encode(members))
 
 
+def _rounded(value: Any, data_type: DataType) -> Any:
+    """A fill value as an element of the array has it, with which xarray compares elements of Zarr v2."""
+    if isinstance(value, list):
+        return [_rounded(part, data_type) for part in value]
+    layout = {16: "<e", 32: "<f"}.get(data_type.component_bits or 0)
+    if layout is None or data_type.kind not in ("float", "complex"):
+        return value
+    number = float(value)
+    try:
+        return struct.unpack(layout, struct.pack(layout, number))[0]
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
 def _missing_value(value: Any, data_type: DataType) -> Any:
-    """`_FillValue` as xarray spells it in Zarr v3. Source: xarray, `FillValueCoder`."""
-    if data_type.kind == "bool":
-        return bool(value)
-    if data_type.kind in ("int", "uint"):
-        return int(value)
+    """`_FillValue` as xarray spells it in Zarr v3. Source: xarray, `FillValueCoder`.
+
+    Raises `TypeError` for what would become another value.
+    """
+    if data_type.kind in ("bool", "int", "uint"):
+        kept = bool(value) if data_type.kind == "bool" else int(value)
+        if isinstance(value, str) or kept != value:
+            raise TypeError(value)
+        return kept
     if data_type.kind == "float":
         return base64.b64encode(struct.pack("<d", float(value))).decode()
     if data_type.kind == "complex":

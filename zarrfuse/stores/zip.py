@@ -254,10 +254,12 @@ class ZipStore(Store):
         `..` is allowed at the front only, where all folders are real ones: behind a name that is
         itself a link, the kernel would climb from somewhere else.
         """
-        size = self._members.size[number]
-        if not 0 < size <= _LINK_BYTES:
+        members = self._members
+        if not 0 < members.size[number] <= _LINK_BYTES:
             return None
-        text = bytearray(size)
+        if members.method[number] not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            return None  # what a few bytes of other methods inflate to takes 0.3 s
+        text = bytearray(members.size[number])
         try:
             self._open_member(key, number, wait=True).readinto(memoryview(text), 0)
         except (Corrupt, Denied, NotSupported):

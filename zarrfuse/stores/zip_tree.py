@@ -16,6 +16,9 @@ from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG
 from zarrfuse.stores.zip_directory import Record
 
 _NAME_BYTES = 255
+_MOST_FOLDERS = 256
+"""Above one member. A folder takes 200 bytes of memory, and as little as two in the zip."""
+_SHOWN = 300
 _SHARED_NAMES = 1 << 16
 """So many names are kept to have each in memory once: "0", "1", ... recur everywhere."""
 
@@ -96,7 +99,7 @@ class LeftOut:
     def add(self, name: str) -> None:
         """One more."""
         if not self.count:
-            self.first = name
+            self.first = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}..."
         self.count += 1
 
 
@@ -119,6 +122,9 @@ class Tree:
         type_ = S_IFMT(attributes >> 16)  # 0 from tools that know nothing of Unix
         is_folder = len(key) < len(name) or type_ == S_IFDIR
         above, slash, last = key.rpartition("/")
+        if key.count("/") > _MOST_FOLDERS:
+            self.unsafe.add(name)
+            return
         if (
             slash
             and (above != self._last[0] or not above)
