@@ -17,7 +17,7 @@ from zarrfuse.errors import (
     Stale,
     TimedOut,
 )
-from zarrfuse.failures import Failures
+from zarrfuse.fuse.failures import Failures
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_writing_chunks_and_looking_for_what_is_not_there_is_no_fault(tmp_path: 
     with serving(tmp_path, source, "--read-write") as daemon:
         document = daemon.mountpoint / "zarr.json"
         for _ in range(3):
-            with document.open("r+b") as file:  # ESTALE, upon which the kernel opens it again
+            with document.open("r+b") as file:
                 file.write(document.read_bytes())
         with pytest.raises(FileNotFoundError):
             document.with_name("nothing").unlink()
         with pytest.raises(OSError):
             os.symlink("a", document.with_name("link"))
         assert daemon.status()["errors"] == {}
-        assert daemon.status()["refusals"]["ESTALE"] == 3
+        assert "ESTALE" not in daemon.status()["refusals"]
 
 
 def test_unexpected_exception_of_a_store_is_a_fault(tmp_path: Path):

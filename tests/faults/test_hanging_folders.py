@@ -16,7 +16,7 @@ import trio.testing
 from daemons import Daemon, errno_when, fake, serving, write
 
 from zarrfuse.errors import TimedOut
-from zarrfuse.threads import Workers
+from zarrfuse.fuse.workers import Workers
 
 DATA = b"slow" * 1000
 HANGING = 79

@@ -9,7 +9,8 @@ import trio
 from fakes import MemoryStore
 
 from zarrfuse.errors import NotFound, TimedOut
-from zarrfuse.threads import Workers
+from zarrfuse.fuse.scan import Scan
+from zarrfuse.fuse.workers import Workers
 from zarrfuse.views.raw import RawFolder
 
 
@@ -122,8 +123,8 @@ def test_listing_that_cannot_have_a_thread_fails_alone(monkeypatch):
             with monkeypatch.context() as patch:
                 patch.setattr(trio.lowlevel, "start_thread_soon", none_left)
                 with pytest.raises(OSError, match="no thread"):
-                    await workers.more_of(workers.scan(folder, nursery))
-            [entry] = await workers.more_of(workers.scan(folder, nursery))
+                    await Scan(folder, workers, nursery).more()
+            [entry] = await Scan(folder, workers, nursery).more()
             assert entry.name == "a"
 
     trio.run(main)

@@ -1,6 +1,6 @@
 """A kernel with one folder, played: what it asks when programs use files, one request at a time.
 
-So a test says in which order the requests of several threads come, which is what matters, and which no
+So a test says in which order the requests of several programs come, which is what matters, and which no
 real kernel can be told. Like a kernel, this one remembers names, looks them up again where it was told
 to keep nothing, and tries once more, no more, what was answered ESTALE.
 """
@@ -19,8 +19,8 @@ import pyfuse3
 import trio
 from pyfuse3 import FUSEError
 
-from zarrfuse.fuse_names import ReadWriteOperations
-from zarrfuse.inodes import ROOT_INODE
+from zarrfuse.fuse.nodes import ROOT_NUMBER
+from zarrfuse.fuse.operations import Operations
 from zarrfuse.opening import open_view
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.stores.local_writing import WritableLocalStore
@@ -28,6 +28,8 @@ from zarrfuse.writing.commits import Commits
 
 Steps = AsyncIterator[None]
 """What a program does: one request of the kernel at each step."""
+
+_ANYBODY: Any = SimpleNamespace(pid=1, uid=0, gid=0)
 
 
 @contextmanager
@@ -37,9 +39,9 @@ def serving(
     """Runs what makes the requests of a kernel that has mounted `source`."""
     store = WritableLocalStore(str(source))
     commits = Commits(store)
-    root = open_view(view, store, 1.0, commits=commits)
+    root = open_view(view, store, 0.0, commits=commits)
     entry = Entry("", Kind.FOLDER, 0, 0)
-    operations = ReadWriteOperations(root, entry, ttl_s=1.0, space=store.space)
+    operations = Operations(root, entry, ttl_s=1.0, space=store.space, writable=True)
 
     def run(requests: Callable[[PlayedKernel], Awaitable[None]]) -> None:
         async def main(**_: object) -> None:
@@ -61,7 +63,7 @@ class Opened:
     def __init__(self, name: str, inode: int, flags: int, info: pyfuse3.FileInfo) -> None:
         self.name = name
         self.inode = inode
-        self.flags = flags
+        self.writes = bool(flags & (os.O_WRONLY | os.O_RDWR))
         self.fh = info.fh
         self.keep_cache = info.keep_cache
         self.direct = info.direct_io
@@ -70,7 +72,7 @@ class Opened:
 class PlayedKernel:
     """The names of one folder, and the files that are open."""
 
-    def __init__(self, operations: ReadWriteOperations) -> None:
+    def __init__(self, operations: Operations) -> None:
         self.operations = operations
         self.opened: list[Opened] = []
         self._names: dict[str, tuple[int, bool]] = {}
@@ -79,64 +81,61 @@ class PlayedKernel:
 
     # -- requests ------------------------------------------------------------------------------
 
-    async def lookup(self, name: str, thread: int) -> int:
+    async def lookup(self, name: str) -> int:
         """The inode of a name; 0 if there is none."""
-        told = await self.operations.lookup(ROOT_INODE, name.encode(), _by(thread))
-        inode, may_keep = told.st_ino, told.entry_timeout > 0
-        if not inode:
+        told = await self.operations.lookup(ROOT_NUMBER, name.encode(), _ANYBODY)
+        if not told.st_ino:
             self._names.pop(name, None)
             return 0
-        self._lookups[inode] += 1
-        self._names[name] = inode, may_keep
-        return inode
+        return self._told(name, told)
 
-    async def is_still(self, name: str, inode: int, thread: int) -> bool:
+    async def is_still(self, name: str, inode: int) -> bool:
         """Whether a name still has the inode that was known. If not, what it has is not remembered."""
-        told = await self.operations.lookup(ROOT_INODE, name.encode(), _by(thread))
-        found = told.st_ino
-        self._lookups[found] += found > 0
-        if found == inode:
-            self._names[name] = inode, told.entry_timeout > 0
+        told = await self.operations.lookup(ROOT_NUMBER, name.encode(), _ANYBODY)
+        if told.st_ino == inode:
+            self._told(name, told)
             return True
+        self._lookups[told.st_ino] += told.st_ino > 0
         if self._names.get(name, (0,))[0] == inode:
             del self._names[name]
         return False
 
-    async def open(self, name: str, inode: int, flags: int, thread: int) -> Opened:
+    def _told(self, name: str, told: pyfuse3.EntryAttributes) -> int:
+        self._lookups[told.st_ino] += 1
+        self._names[name] = told.st_ino, told.entry_timeout > 0
+        return told.st_ino
+
+    async def open(self, name: str, inode: int, flags: int) -> Opened:
         """Open an inode."""
-        info = await self.operations.open(inode, flags, _by(thread))
+        info = await self.operations.open(inode, flags, _ANYBODY)
         self.opened.append(Opened(name, inode, flags, info))
         return self.opened[-1]
 
-    async def create(self, name: str, flags: int, thread: int) -> Opened:
+    async def create(self, name: str, flags: int) -> Opened:
         """Make a file."""
         info, told = await self.operations.create(
-            ROOT_INODE, name.encode(), 0o644, flags, _by(thread)
+            ROOT_NUMBER, name.encode(), 0o644, flags, _ANYBODY
         )
-        self._lookups[told.st_ino] += 1
-        self._names[name] = told.st_ino, told.entry_timeout > 0
-        self.opened.append(Opened(name, told.st_ino, flags, info))
+        self.opened.append(Opened(name, self._told(name, told), flags, info))
         return self.opened[-1]
 
     async def read(self, opened: Opened) -> bytes:
         """All that a handle has."""
         return bytes(await self.operations.read(opened.fh, 0, 1 << 20))
 
-    async def write(self, opened: Opened, data: bytes, thread: int) -> None:
+    async def write(self, opened: Opened, data: bytes) -> None:
         """Write all that a handle has."""
         attributes = pyfuse3.EntryAttributes()
         attributes.st_size = len(data)
-        own = await self.operations.getattr(opened.inode, _by(thread))
-        attributes.st_uid, attributes.st_gid = own.st_uid, own.st_gid
         fields: Any = SimpleNamespace(
             update_size=True, update_mtime=False, update_uid=False, update_gid=False
         )
-        await self.operations.setattr(opened.inode, attributes, fields, opened.fh, _by(thread))
+        await self.operations.setattr(opened.inode, attributes, fields, opened.fh, _ANYBODY)
         await self.operations.write(opened.fh, 0, data)
 
-    async def size(self, inode: int, thread: int) -> int:
-        """How large a thread is told that an inode is."""
-        return (await self.operations.getattr(inode, _by(thread))).st_size
+    async def size(self, inode: int) -> int:
+        """How large an inode is said to be."""
+        return (await self.operations.getattr(inode, _ANYBODY)).st_size
 
     async def close(self, opened: Opened) -> None:
         """Close a handle. What is no document is not stored, which no test here asks for."""
@@ -147,63 +146,66 @@ class PlayedKernel:
             except FUSEError as error:
                 assert error.errno == errno.EINVAL
 
-    async def unlink(self, name: str, thread: int) -> None:
+    async def unlink(self, name: str) -> None:
         """Delete a name."""
-        await self.operations.unlink(ROOT_INODE, name.encode(), _by(thread))
+        await self.operations.unlink(ROOT_NUMBER, name.encode(), _ANYBODY)
         self._names.pop(name, None)
 
-    async def rename(self, name: str, new_name: str, thread: int) -> None:
+    async def rename(self, name: str, new_name: str) -> None:
         """Give a file another name."""
         await self.operations.rename(
-            ROOT_INODE, name.encode(), ROOT_INODE, new_name.encode(), 0, _by(thread)
+            ROOT_NUMBER, name.encode(), ROOT_NUMBER, new_name.encode(), 0, _ANYBODY
         )
         if name in self._names:
             self._names[new_name] = self._names.pop(name)
 
     async def forget(self) -> None:
-        """Give back all that was looked up."""
-        await self.operations.forget(list((+self._lookups).items()))
+        """Give back all that was looked up. Nothing may be known of it then."""
+        numbers = list((+self._lookups).items())
+        await self.operations.forget(numbers)
         self._lookups.clear()
         self._names.clear()
+        for number, _ in numbers:
+            try:
+                await self.size(number)
+            except FUSEError as error:
+                assert error.errno == errno.ESTALE
+            else:
+                raise AssertionError(f"the inode {number} is still known")
 
     # -- programs ------------------------------------------------------------------------------
 
-    async def opening(self, name: str, flags: int, thread: int) -> Steps:
+    async def opening(self, name: str, flags: int) -> Steps:
         """`open(name, flags)`: how the kernel goes about it, with a second try."""
         for is_second in (False, True):
             inode, may_keep = self._names.get(name, (0, False))
             while not may_keep or is_second:
                 if not inode:
-                    inode = await self.lookup(name, thread)
+                    inode = await self.lookup(name)
                     yield
                     break
-                is_still = await self.is_still(name, inode, thread)
+                is_still = await self.is_still(name, inode)
                 yield
                 if is_still:
                     break
                 inode, may_keep = self._names.get(name, (0, False))  # by others, meanwhile
             try:
                 if inode:
-                    await self.open(name, inode, flags & ~os.O_CREAT, thread)
+                    await self.open(name, inode, flags & ~os.O_CREAT)
                 elif flags & os.O_CREAT:
-                    await self.create(name, flags, thread)
+                    await self.create(name, flags)
                 return
             except FUSEError as error:
                 if error.errno != errno.ESTALE or is_second:
                     raise
             yield
 
-    async def replacing(self, name: str, data: bytes, thread: int) -> Steps:
+    async def replacing(self, name: str, draft: str, data: bytes) -> Steps:
         """Write a new file, and give it the name of another."""
-        draft = f".{thread}.draft"
-        opened = await self.create(draft, os.O_RDWR | os.O_CREAT, thread)
+        opened = await self.create(draft, os.O_RDWR | os.O_CREAT)
         yield
-        await self.write(opened, data, thread)
+        await self.write(opened, data)
         await self.close(opened)
         yield
-        await self.lookup(name, thread)
-        await self.rename(draft, name, thread)
-
-
-def _by(thread: int) -> Any:
-    return SimpleNamespace(pid=thread)
+        await self.lookup(name)
+        await self.rename(draft, name)

@@ -1,4 +1,6 @@
-"""What each row of the tables in `docs/semantics.md` means: an operation that says how it went.
+"""What programs do with files and folders: operations that say how they went.
+
+Each is a row of the tables in `docs/semantics.md`, or is not in them, because it goes as on a disk.
 
 An operation is given a place (`semantics_places`) that nobody has used before. It says `yes` if all of
 it goes as it does on a disk, else, in a word or two, how; an `OSError` that leaves it is its errno.
@@ -27,6 +29,8 @@ FILES: dict[str, Operation] = {}
 """The rows of the table of files."""
 FOLDERS: dict[str, Operation] = {}
 """The rows of the table of folders."""
+READING: set[str] = set()
+"""The rows of operations that change nothing: they go well where nothing can be written, too."""
 DISKS_DIFFER = {
     "`O_TMPFILE`",
     "`fallocate`",
@@ -40,6 +44,24 @@ DISKS_DIFFER = {
 }
 """Not every disk has these, or they need rights, or a disk has no such thing."""
 
+OBJECTS = {
+    "a new name is there for others once it is created",
+    "read what somebody else writes, before he closes it",
+    "read what somebody else has written, when opened before",
+    "two writers at a time",
+    "`close` of a copy of an open file (`dup`, `fork`)",
+    "`rename` while it is open to write: what is written later is under the new name",
+    "`rename` over a file that is open to write: what is written later is lost with it",
+    "`rename` of a temporary file that is open to write: what is written later is in the file",
+    "`unlink` while it is open to write: it stays deleted",
+    "the inode number stays the same when it is written, while it is open to read",
+    "`flock`, between two writers",
+    "OFD locks, between two writers",
+    "POSIX locks (`lockf`), between two writers",
+    "`flock`, `lockf` of a lock file beside it (`0.__lock`)",
+}
+"""What is tried on object stores, where every file is a working copy, besides what differs there."""
+
 WRITE = os.O_WRONLY
 BOTH = os.O_RDWR
 _RENAME_NOREPLACE = 1
@@ -49,23 +71,27 @@ _FALLOCATE = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 _IN_CREATE = 0x100
 
 
-def _row(table: dict[str, Operation], name: str) -> Callable[[Operation], Operation]:
+def _row(
+    table: dict[str, Operation], name: str, *, reads: bool
+) -> Callable[[Operation], Operation]:
     def add(operation: Operation) -> Operation:
         assert name not in table
         table[name] = operation
+        if reads:
+            READING.add(name)
         return operation
 
     return add
 
 
-def file(name: str) -> Callable[[Operation], Operation]:
-    """The operation is a row of the table of files."""
-    return _row(FILES, name)
+def file(name: str, *, reads: bool = False) -> Callable[[Operation], Operation]:
+    """The operation is a row of the table of files; `reads`: it changes nothing."""
+    return _row(FILES, name, reads=reads)
 
 
-def folder(name: str) -> Callable[[Operation], Operation]:
-    """The operation is a row of the table of folders."""
-    return _row(FOLDERS, name)
+def folder(name: str, *, reads: bool = False) -> Callable[[Operation], Operation]:
+    """The operation is a row of the table of folders; `reads`: it changes nothing."""
+    return _row(FOLDERS, name, reads=reads)
 
 
 def said(operation: Operation, place: Place) -> str | None:
@@ -157,10 +183,10 @@ def holds(place: Place, path: Path, data: bytes) -> str:
     raise AssertionError(f"{path}: {shown!r} is shown and {stored!r} stored, not {data!r}")
 
 
-def patched(place: Place, data: bytes | None = None) -> bytes:
-    """The content of the file, or `data`, with a few bytes in its middle overwritten."""
+def patched(place: Place, data: bytes | None = None, *, patch: bytes | None = None) -> bytes:
+    """The content of the file, or `data`, with a few bytes in its middle overwritten, or `patch`."""
     data = place.content if data is None else data
-    offset, patch = place.patch
+    offset, patch = place.patch[0], place.patch[1] if patch is None else patch
     return data[:offset] + patch + data[offset + len(patch) :]
 
 
@@ -180,7 +206,7 @@ def rename2(old: Path, new: Path, flags: int) -> None:
 # -- looking
 
 
-@file("lookup, `stat`")
+@file("lookup, `stat`", reads=True)
 def stat(place: Place) -> str | None:
     found = os.stat(place.file)
     assert found.st_size == len(place.content)
@@ -189,14 +215,14 @@ def stat(place: Place) -> str | None:
     return None
 
 
-@file("`stat` of a name that is not there")
+@file("`stat` of a name that is not there", reads=True)
 def stat_of_nothing(place: Place) -> str | None:
     refused(errno.ENOENT, lambda: os.stat(place.new))
     refused(errno.ENOENT, lambda: os.open(place.new, os.O_RDONLY))
     return None
 
 
-@file("`readdir`")
+@file("`readdir`", reads=True)
 def readdir(place: Place) -> str | None:
     with os.scandir(place.file.parent) as entries:
         found = {entry.name: entry.is_file() for entry in entries}
@@ -205,7 +231,7 @@ def readdir(place: Place) -> str | None:
     return None
 
 
-@file("`statfs`")
+@file("`statfs`", reads=True)
 def statfs(place: Place) -> str | None:
     found, space = os.statvfs(place.file), place.source.space()
     assert space is None or found.f_blocks * found.f_frsize == space
@@ -216,7 +242,7 @@ def statfs(place: Place) -> str | None:
 # -- opening
 
 
-@file("`open` to read")
+@file("`open` to read", reads=True)
 def open_to_read(place: Place) -> str | None:
     assert content(place.file) == place.content
     with opened(place.file, os.O_RDONLY) as fd:
@@ -270,7 +296,7 @@ def create_exclusively(place: Place) -> str | None:
     return holds(place, place.new, data)
 
 
-@file("`O_CREAT \\| O_EXCL`, of a name that is there: `EEXIST`")
+@file("`O_CREAT \\| O_EXCL`, of a name that is there: `EEXIST`", reads=True)
 def create_exclusively_what_is_there(place: Place) -> str | None:
     refused(errno.EEXIST, lambda: os.open(place.file, WRITE | os.O_CREAT | os.O_EXCL))
     return holds(place, place.file, place.content)
@@ -279,22 +305,18 @@ def create_exclusively_what_is_there(place: Place) -> str | None:
 @file("a new name is there for others once it is created")
 def is_there_at_once(place: Place) -> str | None:
     with opened(place.new, WRITE | os.O_CREAT | os.O_EXCL) as fd:
+        assert is_there(place.new)
         os.write(fd, place.make(1))
-        before = is_there(place.new)
-    assert is_there(place.new)
-    return "yes" if before else "once stored"
+        assert content(place.new) == place.make(1)
+    return holds(place, place.new, place.make(1))
 
 
 @file("two `O_CREAT \\| O_EXCL` of one name at a time: the second is `EEXIST`")
 def create_exclusively_twice(place: Place) -> str | None:
     with opened(place.new, WRITE | os.O_CREAT | os.O_EXCL) as fd:
         os.write(fd, place.make(1))
-        try:
-            second = os.open(place.new, WRITE | os.O_CREAT | os.O_EXCL)
-        except FileExistsError:
-            return None
-        os.close(second)
-    return "no"
+        refused(errno.EEXIST, lambda: os.open(place.new, WRITE | os.O_CREAT | os.O_EXCL))
+    return holds(place, place.new, place.make(1))
 
 
 @file("`O_APPEND`")
@@ -327,7 +349,7 @@ def nameless(place: Place) -> str | None:
 # -- reading
 
 
-@file("`read`, `pread` at any offset")
+@file("`read`, `pread` at any offset", reads=True)
 def read(place: Place) -> str | None:
     size = len(place.content)
     with opened(place.file, os.O_RDONLY) as fd:
@@ -339,7 +361,7 @@ def read(place: Place) -> str | None:
     return None
 
 
-@file("`lseek`, also `SEEK_DATA` and `SEEK_HOLE`")
+@file("`lseek`, also `SEEK_DATA` and `SEEK_HOLE`", reads=True)
 def seek(place: Place) -> str | None:
     size = len(place.content)
     with opened(place.file, os.O_RDONLY) as fd:
@@ -350,7 +372,7 @@ def seek(place: Place) -> str | None:
     return None
 
 
-@file("`mmap` to read, private or shared")
+@file("`mmap` to read, private or shared", reads=True)
 def map_to_read(place: Place) -> str | None:
     with opened(place.file, os.O_RDONLY) as fd:
         for flags in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
@@ -370,33 +392,33 @@ def read_back(place: Place) -> str | None:
     return None
 
 
-@file("read what somebody else writes, before he stores it")
+@file("read what somebody else writes, before he closes it")
 def read_of_others(place: Place) -> str | None:
     data = place.make(1)
-    with opened(place.file, WRITE | os.O_TRUNC) as fd:
+    with (
+        opened(place.file, os.O_RDONLY) as before,
+        opened(place.file, WRITE | os.O_TRUNC) as fd,
+        opened(place.file, os.O_RDONLY) as reader,
+    ):
         os.write(fd, data[:20])
-        found, size = content(place.file), os.stat(place.file).st_size
-        assert len(found) == size
+        for each in (before, reader):
+            assert all_of(each) == data[:20]
+            assert os.fstat(each).st_size == 20
+        assert content(place.file) == data[:20]
         os.pwrite(fd, data[20:], 20)
-    assert holds(place, place.file, data) == "yes"
-    if found == place.content:
-        return "the old"
-    assert found == data[:20]
-    return None
+        with mmap.mmap(reader, 0, prot=mmap.PROT_READ) as mapped:
+            assert mapped[:] == data
+    return holds(place, place.file, data)
 
 
-@file("read what somebody else has stored, when opened before")
+@file("read what somebody else has written, when opened before")
 def read_when_opened_before(place: Place) -> str | None:
     with opened(place.file, os.O_RDONLY) as reader:
         assert os.pread(reader, 2, 0) == place.content[:2]
         with opened(place.file, BOTH) as fd:
             patch(place, fd)
-        found = all_of(reader)
-    assert holds(place, place.file, patched(place)) == "yes"
-    if found == place.content:
-        return "the old"
-    assert found == patched(place)
-    return None
+        assert all_of(reader) == patched(place)
+    return holds(place, place.file, patched(place))
 
 
 # -- writing
@@ -503,16 +525,12 @@ def copy_range(place: Place) -> str | None:
 
 @file("two writers at a time")
 def two_writers(place: Place) -> str | None:
-    (offset, data), mixed = place.patch, patched(place)
-    with opened(place.file, WRITE) as first, opened(place.file, WRITE) as second:
+    offset, data = place.patch
+    with opened(place.file, WRITE) as first, opened(place.file, BOTH) as second:
         os.pwrite(first, data[:1], offset)
+        assert all_of(second) == patched(place, patch=data[:1])
         os.pwrite(second, data[1:], offset + 1)
-    # `second` is closed first.
-    found = content(place.file)
-    if found == mixed:
-        return None
-    assert found == place.content[:offset] + data[:1] + place.content[offset + 1 :]
-    return "the last"
+    return holds(place, place.file, patched(place))
 
 
 # -- storing
@@ -545,7 +563,8 @@ def close_an_empty_one(place: Place) -> str | None:
         raise NothingToTry
     with opened(place.new, WRITE | os.O_CREAT):
         pass
-    wait_for(lambda: os.path.lexists(place.new))  # the last close is told of without waiting
+    # The last close is not waited for: then it is stored, or is not there any more.
+    wait_for(lambda: place.stored(place.new) is not None or not os.path.lexists(place.new))
     return holds(place, place.new, b"")
 
 
@@ -555,15 +574,21 @@ def close_what_does_not_fit(place: Place) -> str | None:
         raise NothingToTry
     with opened(place.file, WRITE | os.O_TRUNC) as fd:
         os.write(fd, place.unfit)
+        stored = place.stored(place.file)
         try:
             os.fsync(fd)
         except OSError as error:
-            assert content(place.file) == place.content
-            refused(error.errno or 0, lambda: os.close(os.dup(fd)))
-            with suppress(OSError):
-                os.close(os.dup(fd))
-            raise
-    return holds(place, place.file, place.unfit)
+            assert content(place.file) == place.unfit
+            assert place.stored(place.file) == stored
+            with suppress(OSError):  # else its own error is told
+                refused(error.errno or 0, lambda: os.close(os.dup(fd)))
+            refused_again = error
+        else:
+            return holds(place, place.file, place.unfit)
+        with suppress(OSError):
+            os.close(fd)
+        wait_for(lambda: content(place.file) == place.content)
+        raise refused_again
 
 
 @file("`fsync`: what was written is stored")
@@ -589,7 +614,7 @@ def sync_data(place: Place) -> str | None:
         return holds(place, place.file, data)
 
 
-@file("`fsync` of the folder")
+@file("`fsync` of the folder", reads=True)
 def sync_the_folder(place: Place) -> str | None:
     with opened(place.file.parent, os.O_RDONLY | os.O_DIRECTORY) as fd:
         os.fsync(fd)
@@ -621,7 +646,7 @@ def move(place: Place) -> str | None:
     return holds(place, place.beside, place.content)
 
 
-@file("`rename` to its own name")
+@file("`rename` to its own name", reads=True)
 def rename_to_itself(place: Place) -> str | None:
     os.rename(place.file, place.file)
     return holds(place, place.file, place.content)
@@ -641,11 +666,21 @@ def rename_what_is_written(place: Place) -> str | None:
         os.rename(place.file, place.new)
         patch(place, fd)
         assert all_of(fd) == patched(place)
-    if content(place.new) == place.content:
-        assert holds(place, place.file, patched(place)) == "yes"
-        return "under the old"
     assert not is_there(place.file)
     return holds(place, place.new, patched(place))
+
+
+@file("`rename` over a file that is open to write: what is written later is lost with it")
+def replace_what_is_written(place: Place) -> str | None:
+    with opened(place.file, BOTH) as fd:
+        patch(place, fd)
+        os.rename(place.other, place.file)
+        os.pwrite(fd, b"?", 0)
+        assert all_of(fd) == b"?" + patched(place)[1:]
+        assert content(place.file) == place.other_content
+        assert os.fstat(fd).st_ino != os.stat(place.file).st_ino
+    assert not is_there(place.other)
+    return holds(place, place.file, place.other_content)
 
 
 @file("`rename` over a file that is open to read: the reader keeps the old bytes")
@@ -676,9 +711,7 @@ def put_by_rename_too_early(place: Place) -> str | None:
         os.write(fd, data)
         os.rename(place.temporary, place.new)
         os.pwrite(fd, place.patch[1], place.patch[0])
-    if content(place.new) == data:
-        assert not is_there(place.temporary)
-        return "not in it"
+    assert not is_there(place.temporary)
     return holds(place, place.new, patched(place, data))
 
 
@@ -771,7 +804,8 @@ def unlink_what_is_read(place: Place) -> str | None:
 def links_of_unlinked(place: Place) -> str | None:
     with opened(place.file, os.O_RDONLY) as fd:
         os.unlink(place.file)
-        return None if os.fstat(fd).st_nlink == 0 else "no"
+        assert os.fstat(fd).st_nlink == 0
+    return None
 
 
 @file("`unlink` while it is open to write: it stays deleted")
@@ -781,11 +815,9 @@ def unlink_what_is_written(place: Place) -> str | None:
         assert not is_there(place.file)
         patch(place, fd)
         assert all_of(fd) == patched(place)
-    if not is_there(place.file):
-        assert place.stored(place.file) is None
-        return None
-    assert holds(place, place.file, patched(place)) == "yes"
-    return "stored again"
+    assert not is_there(place.file)
+    assert place.stored(place.file) is None
+    return None
 
 
 @file("`unlink` and `O_CREAT` again, while the old one is open to read")
@@ -796,6 +828,30 @@ def make_anew(place: Place) -> str | None:
         write(place.file, data, os.O_CREAT | os.O_EXCL)
         assert all_of(fd) == place.content
     return holds(place, place.file, data)
+
+
+@file("`open` of an unlinked file by way of `/proc/self/fd`, to read or write as before")
+def open_unlinked_again(place: Place) -> str | None:
+    with opened(place.file, BOTH) as fd:
+        patch(place, fd)
+        os.unlink(place.file)
+        again = Path(f"/proc/self/fd/{fd}")
+        assert content(again) == patched(place)
+        with opened(again, BOTH) as other:
+            os.pwrite(other, b"?", 0)
+        assert all_of(fd) == b"?" + patched(place)[1:]
+    assert not is_there(place.file)
+    return None
+
+
+@file("`open` of an unlinked file by way of `/proc/self/fd`, to write what was opened to read")
+def write_unlinked_again(place: Place) -> str | None:
+    with opened(place.file, os.O_RDONLY) as fd:
+        os.unlink(place.file)
+        with opened(Path(f"/proc/self/fd/{fd}"), WRITE) as other:
+            patch(place, other)
+        assert all_of(fd) == patched(place)
+    return None
 
 
 @file("`symlink`")
@@ -839,7 +895,7 @@ def mode_when_created(place: Place) -> str | None:
     return "no effect"
 
 
-@file("`chown` to who it belongs to")
+@file("`chown` to who it belongs to", reads=True)
 def keep_owner(place: Place) -> str | None:
     os.chown(place.file, os.getuid(), os.getgid())
     os.chown(place.file, -1, -1)
@@ -928,8 +984,9 @@ def number(place: Place) -> str | None:
         before = os.stat(place.file).st_ino
         with opened(place.file, BOTH) as fd:
             patch(place, fd)
-        assert os.fstat(reader).st_ino == before
-        return None if os.stat(place.file).st_ino == before else "no"
+        assert os.fstat(reader).st_ino == os.stat(place.file).st_ino == before
+    assert os.stat(place.file).st_ino == before
+    return None
 
 
 # -- locks
@@ -939,11 +996,11 @@ def _exclude(place: Place, lock: Callable[[int], object]) -> str | None:
     """Whether of two who have a file open to write only one gets a lock."""
     with opened(place.file, BOTH) as first, opened(place.file, BOTH) as second:
         lock(first)
-        try:
-            lock(second)
-        except BlockingIOError:
-            return None
-    return "no"
+        refused(errno.EAGAIN, lambda: lock(second))
+        patch(place, second)
+    with opened(place.file, BOTH) as third:  # another working copy, the same inode
+        lock(third)
+    return holds(place, place.file, patched(place))
 
 
 @file("`flock`, between two writers")
@@ -968,8 +1025,8 @@ def lock_of_process(place: Place) -> str | None:
     with opened(place.file, BOTH) as fd:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         other = subprocess.run([sys.executable, "-c", code, place.file], check=False)
-    assert other.returncode in (0, 3)
-    return None if other.returncode else "no"
+    assert other.returncode == 3
+    return None
 
 
 @file("`flock`, `lockf` of a lock file beside it (`0.__lock`)")
@@ -980,12 +1037,8 @@ def lock_file(place: Place) -> str | None:
         opened(path, BOTH | os.O_CREAT) as second,
     ):
         fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        try:
-            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.unlink(path)
-        else:
-            return "no"
+        refused(errno.EAGAIN, lambda: fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        os.unlink(path)
     assert not is_there(path)
     return None
 
@@ -1042,7 +1095,7 @@ def told_of_others(place: Place) -> str | None:
 # -- folders
 
 
-@folder("`stat`, `readdir`")
+@folder("`stat`, `readdir`", reads=True)
 def look_at_folder(place: Place) -> str | None:
     assert os.path.isdir(place.full)
     with os.scandir(place.full.parent) as entries:
@@ -1060,7 +1113,7 @@ def make(place: Place) -> str | None:
     return None
 
 
-@folder("`mkdir` of a folder that is there: `EEXIST`")
+@folder("`mkdir` of a folder that is there: `EEXIST`", reads=True)
 def make_again(place: Place) -> str | None:
     refused(errno.EEXIST, lambda: os.mkdir(place.full))
     refused(errno.EEXIST, lambda: os.mkdir(place.empty))
@@ -1068,7 +1121,7 @@ def make_again(place: Place) -> str | None:
     return None
 
 
-@folder("`mkdir` in a folder that is not there: `ENOENT`")
+@folder("`mkdir` in a folder that is not there: `ENOENT`", reads=True)
 def make_in_nothing(place: Place) -> str | None:
     refused(errno.ENOENT, lambda: os.mkdir(place.nowhere / "new"))
     return None
@@ -1090,7 +1143,7 @@ def remove_full(place: Place) -> str | None:
     return None
 
 
-@folder("`rmdir` of a file: `ENOTDIR`; `unlink` of a folder: `EISDIR`")
+@folder("`rmdir` of a file: `ENOTDIR`; `unlink` of a folder: `EISDIR`", reads=True)
 def remove_the_other(place: Place) -> str | None:
     refused(errno.ENOTDIR, lambda: os.rmdir(place.file))
     refused(errno.EISDIR, lambda: os.unlink(place.full))
@@ -1143,14 +1196,14 @@ def rename_folder_to_a_new_name_only(place: Place) -> str | None:
     return None
 
 
-@folder("`rename` into itself: `EINVAL`")
+@folder("`rename` into itself: `EINVAL`", reads=True)
 def rename_into_itself(place: Place) -> str | None:
     refused(errno.EINVAL, lambda: os.rename(place.full, place.full / "in"))
     assert content(place.file) == place.content
     return None
 
 
-@folder("`rename` over a file: `ENOTDIR`; of a file over a folder: `EISDIR`")
+@folder("`rename` over a file: `ENOTDIR`; of a file over a folder: `EISDIR`", reads=True)
 def replace_the_other(place: Place) -> str | None:
     refused(errno.ENOTDIR, lambda: os.rename(place.empty, place.file))
     refused(errno.EISDIR, lambda: os.rename(place.file, place.empty))
@@ -1165,6 +1218,16 @@ def rename_folder_of_open(place: Place) -> str | None:
         assert all_of(fd) == place.content
     assert content(place.absent / place.file.name) == place.content
     return None
+
+
+@folder("`rename` while a file in it is open to write: what is written later is in it")
+def rename_folder_of_written(place: Place) -> str | None:
+    with opened(place.file, BOTH) as fd:
+        os.rename(place.full, place.absent)
+        patch(place, fd)
+        assert content(place.absent / place.file.name) == patched(place)
+    assert not is_there(place.full)
+    return holds(place, place.absent / place.file.name, patched(place))
 
 
 @folder("`rename` while it is open, and listed on")
@@ -1190,20 +1253,20 @@ def list_while_deleting(place: Place) -> str | None:
     return None
 
 
-@folder("`open` to write: `EISDIR`")
+@folder("`open` to write: `EISDIR`", reads=True)
 def open_folder(place: Place) -> str | None:
     refused(errno.EISDIR, lambda: os.open(place.full, WRITE))
     refused(errno.EISDIR, lambda: os.open(place.full, WRITE | os.O_CREAT))
     return None
 
 
-@folder("`link`: `EPERM`")
+@folder("`link`: `EPERM`", reads=True)
 def link_folder(place: Place) -> str | None:
     refused(errno.EPERM, lambda: os.link(place.full, place.absent))
     return None
 
 
-@folder("`fsync`")
+@folder("`fsync`", reads=True)
 def sync_folder(place: Place) -> str | None:
     with opened(place.full, os.O_RDONLY | os.O_DIRECTORY) as fd:
         os.fsync(fd)
@@ -1233,7 +1296,7 @@ def set_time_of_folder(place: Place) -> str | None:
     return "no effect"
 
 
-@folder("`flock`")
+@folder("`flock`", reads=True)
 def lock_folder(place: Place) -> str | None:
     with (
         opened(place.full, os.O_RDONLY | os.O_DIRECTORY) as first,

@@ -101,6 +101,7 @@ def programs(layout: Layout) -> st.SearchStrategy[list[tuple]]:
         "write": (handle, size, data),
         "read": (handle, size, size),
         "size": (handle,),
+        "links": (handle,),
         "ftruncate": (handle, size),
         "fsync": (handle,),
         "close": (handle,),

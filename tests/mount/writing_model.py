@@ -1,8 +1,7 @@
 """Files on a mount and on a plain folder side by side: what a program does to both must go the same way.
 
-Ordinary files are the same on both. A chunk differs as `docs/semantics.md` says, and here is the model of
-that: the plain folder holds what is stored of it, and who has it open to write has a copy (`_Copy`) that
-is stored when it is closed or synced.
+Chunks are compared with the files of a disk, too. What parts of given sizes cannot hold is not tried
+(`SideBySide.apply`), nor is the link of a chunk.
 """
 
 import errno
@@ -26,207 +25,60 @@ class Layout:
     headers: dict[str, int]
     listed: tuple[str, ...]
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All of them."""
-        return (*self.files, *self.headers, *self.folders)
 
-
-class _Copy:
-    """A chunk that is open to write: read from what is stored (`base`) until the first change."""
-
-    def __init__(self, name: str, base: int | None, flags: int) -> None:
-        self.name = name
-        self.base = base
-        self.appends = bool(flags & os.O_APPEND)
-        self.readable = flags & os.O_ACCMODE != os.O_WRONLY
-        self.is_new = bool(flags & os.O_EXCL)
-        self.is_deleted = False
-        self.data: bytearray | None = None if base is not None else bytearray()
-        self.changed = base is None
-
-    def bytes_now(self) -> bytes:
-        if self.data is not None:
-            return bytes(self.data)
-        assert self.base is not None
-        return _content_of(self.base)
-
-    def change(self) -> bytearray:
-        self.data = self.data if self.data is not None else bytearray(self.bytes_now())
-        self.changed = True
-        return self.data
-
-
-class Disk:
-    """A plain folder, with the chunks of the layout modelled. Its methods are what programs do."""
+class Side:
+    """A folder, and the files in it that are open. Its methods are what programs do."""
 
     def __init__(self, root: Path, layout: Layout) -> None:
         self.root = root
-        self.layout = layout
-        self.handles: list[int | _Copy] = []
-        self.names: list[str] = []
-        """What each handle was opened as."""
+        self.handles: list[int] = []
+        self._listed = layout.listed
 
     # -- handles -----------------------------------------------------------------------------
 
     def open(self, name: str, flags: int) -> None:
-        path = self.root / name
-        if name not in self.layout.headers:
-            self._add(name, os.open(path, flags, 0o644))
-            return
-        writes = flags & os.O_ACCMODE != os.O_RDONLY
-        if not path.exists():
-            if not flags & os.O_CREAT:
-                raise FileNotFoundError(errno.ENOENT, name)
-            base = None
-        elif flags & os.O_EXCL:
-            raise FileExistsError(errno.EEXIST, name)
-        elif not writes:
-            self._add(name, os.open(path, os.O_RDONLY))
-            return
-        else:
-            base = None if flags & os.O_TRUNC else os.open(path, os.O_RDONLY)
-        if flags & os.O_EXCL and any(not copy.is_deleted for copy in self._copies(name)):
-            raise FileExistsError(errno.EEXIST, name)
-        self._add(name, _Copy(name, base, flags))
+        self.handles.append(os.open(self.root / name, flags, 0o644))
 
     def put(self, name: str, data: bytes) -> None:
         """Write a whole file, of at least a byte."""
-        self.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        last = len(self.handles) - 1
-        try:
-            self.write(last, 0, data)
-        finally:
-            self.close(last)
-
-    def _copies(self, name: str) -> "Iterator[_Copy]":
-        for handle in self.handles:
-            if isinstance(handle, _Copy) and handle.name == name:
-                yield handle
-
-    def _add(self, name: str, handle: "int | _Copy") -> None:
-        self.handles.append(handle)
-        self.names.append(name)
+        (self.root / name).write_bytes(data)
 
     def write(self, number: int, offset: int, data: bytes) -> int:
-        handle = self.handles[number]
-        if isinstance(handle, int):
-            return os.pwrite(handle, data, offset)
-        if not data:
-            return 0
-        own = handle.change()
-        offset = len(own) if handle.appends else offset
-        own.extend(bytes(max(0, offset - len(own))))
-        own[offset : offset + len(data)] = data
-        return len(data)
+        return os.pwrite(self.handles[number], data, offset)
 
     def read(self, number: int, offset: int, size: int) -> bytes:
-        handle = self.handles[number]
-        if isinstance(handle, int):
-            return os.pread(handle, size, offset)
-        if not handle.readable:
-            raise OSError(errno.EBADF, handle.name)
-        return handle.bytes_now()[offset : offset + size]
+        return os.pread(self.handles[number], size, offset)
 
     def size(self, number: int) -> int:
-        handle = self.handles[number]
-        return os.fstat(handle).st_size if isinstance(handle, int) else len(handle.bytes_now())
+        return os.fstat(self.handles[number]).st_size
+
+    def links(self, number: int) -> int:
+        return os.fstat(self.handles[number]).st_nlink
 
     def ftruncate(self, number: int, size: int) -> None:
-        handle = self.handles[number]
-        if isinstance(handle, int):
-            os.ftruncate(handle, size)
-            return
-        own = handle.change()
-        del own[size:]
-        own.extend(bytes(size - len(own)))
+        os.ftruncate(self.handles[number], size)
 
     def fsync(self, number: int) -> None:
-        handle = self.handles[number]
-        if isinstance(handle, int):
-            os.fsync(handle)
-        elif handle.changed:
-            self._store(handle)
+        os.fsync(self.handles[number])
 
     def close(self, number: int) -> None:
-        handle = self.handles.pop(number)
-        del self.names[number]
-        if isinstance(handle, int):
-            os.close(handle)
-            return
-        try:
-            # What is empty is stored at the last close, which nobody waits for: `both` syncs it.
-            if handle.changed and handle.bytes_now():
-                self._store(handle)
-        finally:
-            if handle.base is not None:
-                os.close(handle.base)
-
-    def _store(self, copy: _Copy) -> None:
-        if copy.is_deleted:
-            return
-        data = copy.bytes_now()
-        if len(data) < self.layout.headers[copy.name]:
-            raise OSError(errno.EINVAL, copy.name)
-        if copy.is_new and (self.root / copy.name).exists():
-            raise FileExistsError(errno.EEXIST, copy.name)
-        self._put(copy.name, data)
-        copy.changed = copy.is_new = False
-
-    def _put(self, name: str, data: bytes) -> None:
-        if len(data) < self.layout.headers[name]:
-            raise OSError(errno.EINVAL, name)
-        temporary = self.root.parent / "being stored"
-        temporary.write_bytes(data)
-        temporary.rename(self.root / name)
+        os.close(self.handles.pop(number))
 
     # -- names -------------------------------------------------------------------------------
 
     def truncate(self, name: str, size: int) -> None:
-        path = self.root / name
-        if name not in self.layout.headers:
-            os.truncate(path, size)
-            return
-        data = path.read_bytes()
-        self._put(name, data[:size].ljust(size, b"\0"))
+        os.truncate(self.root / name, size)
 
     def rename(self, name: str, new_name: str) -> None:
-        old, new = self.root / name, self.root / new_name
-        headers = self.layout.headers
-        if (
-            name == new_name
-            or not old.is_file()
-            or not (headers.get(name) or headers.get(new_name))
-        ):
-            os.rename(old, new)
-            return
-        if new.is_dir():
-            raise IsADirectoryError(errno.EISDIR, new_name)
-        if not new.parent.is_dir():
-            os.stat(new)
-        data, status = old.read_bytes(), old.stat()
-        if new_name in headers:
-            self._put(new_name, data)
-        else:
-            temporary = self.root.parent / "being stored"
-            temporary.write_bytes(data)
-            temporary.rename(new)
-        os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
-        old.unlink()
+        os.rename(self.root / name, self.root / new_name)
 
     def move_by_link(self, name: str, new_name: str) -> None:
-        """A link of an ordinary file, and then its first name is deleted."""
-        old, new = self.root / name, self.root / new_name
-        if new_name in self.layout.headers and old.is_file() and not new.exists():
-            self.rename(name, new_name)
-            return
-        os.link(old, new)
-        os.unlink(old)
+        """A second name, and then the first one is deleted."""
+        os.link(self.root / name, self.root / new_name)
+        os.unlink(self.root / name)
 
     def unlink(self, name: str) -> None:
         os.unlink(self.root / name)
-        for copy in self._copies(name):
-            copy.is_deleted = True
 
     def mkdir(self, name: str) -> None:
         os.mkdir(self.root / name)
@@ -254,8 +106,7 @@ class Disk:
 
     def tree(self) -> Iterator[tuple[str, bytes | None]]:
         """Every name that is listed, with the content of files."""
-        pending = list(self.layout.listed)
-        for folder in pending:
+        for folder in self._listed:
             with suppress(FileNotFoundError, NotADirectoryError):
                 for name in sorted(os.listdir(self.root / folder)):
                     path = f"{folder}/{name}" if folder else name
@@ -269,20 +120,13 @@ class Disk:
                 self.close(len(self.handles) - 1)
 
 
-class Mounted(Disk):
-    """The folder of a mount: nothing is modelled."""
-
-    def __init__(self, root: Path, layout: Layout) -> None:
-        super().__init__(root, Layout(layout.names, layout.folders, {}, layout.listed))
-
-
 class SideBySide:
-    """Does the same on a mount and on the model of it, and compares what they say."""
+    """Does the same on a mount and on a plain folder, and compares what they say."""
 
     def __init__(self, mount: Path, disk: Path, layout: Layout) -> None:
-        self.layout = layout
-        self.mount = Mounted(mount, layout)
-        self.disk = Disk(disk, layout)
+        self.headers = layout.headers
+        self.mount = Side(mount, layout)
+        self.disk = Side(disk, layout)
         self.done: list[str] = []
 
     def both(self, operation: str, *arguments: object) -> None:
@@ -293,43 +137,64 @@ class SideBySide:
         assert here == there, "\n".join([*self.done, f"mount: {here}", f"disk:  {there}"])
 
     def apply(self, operation: str, *arguments: object) -> None:
-        """`both`, unless `docs/semantics.md` says that a mount differs in that."""
+        """`both`, unless a chunk would be stored of which parts are missing, or be linked."""
         if operation in _ON_HANDLES:
-            if not self.disk.handles:
+            self._apply_to_handle(operation, *arguments)
+            return
+        name, *rest = arguments
+        header = self.headers.get(str(name), 0)
+        if operation == "put":
+            [data] = rest
+            assert isinstance(data, bytes)
+            rest = [data.ljust(header, b".")]
+        elif operation == "truncate":
+            [size] = rest
+            assert isinstance(size, int)
+            rest = [max(size, header)]
+        elif operation == "move_by_link" and (name in self.headers or name == rest[0]):
+            return
+        elif operation in ("rename", "move_by_link"):
+            path = self.disk.root / str(name)
+            if path.is_file() and path.stat().st_size < self.headers.get(str(rest[0]), 0):
                 return
-            number, *rest = arguments
-            assert isinstance(number, int)
-            number %= len(self.disk.handles)
-            handle = self.disk.handles[number]
-            if operation == "close" and isinstance(handle, _Copy) and not handle.bytes_now():
-                self.both("fsync", number)
-            self.both(operation, number, *rest)
-            return
-        if operation in ("rename", "move_by_link") and self._differs(operation, *arguments):
-            return
-        self.both(operation, *arguments)
+        self.both(operation, name, *rest)
 
-    def _differs(self, operation: str, name: object, new_name: object) -> bool:
-        chunks = self.layout.headers
-        is_chunk = name in chunks
-        if operation == "move_by_link":
-            return is_chunk or name == new_name
-        if is_chunk == (new_name in chunks) and not is_chunk:
-            return False
-        # A chunk that gets or loses its name while it is open: what becomes of the handles differs.
-        return name in self.disk.names
+    def _apply_to_handle(self, operation: str, number: object, *rest: object) -> None:
+        if not self.disk.handles:
+            return
+        assert isinstance(number, int)
+        number %= len(self.disk.handles)
+        if operation in ("fsync", "close"):
+            chunk = self._chunk_of(number)
+            size = self.disk.size(number)
+            if chunk is not None and size < self.headers[chunk]:
+                self.both("truncate", chunk, self.headers[chunk])
+            elif chunk is not None and not size:
+                # At the last close, which nobody waits for, an empty one is stored.
+                self.both("fsync", number)
+        self.both(operation, number, *rest)
+
+    def _chunk_of(self, number: int) -> str | None:
+        """The name of a chunk that is open; None for other files, and if it has no name any more."""
+        opened = os.fstat(self.disk.handles[number])
+        for name in self.headers:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if os.path.samestat(opened, os.stat(self.disk.root / name)):
+                    return name
+        return None
 
     def compare(self) -> None:
         """What there is in the end is the same."""
         for number in range(len(self.disk.handles)):
             self.both("size", number)
+            self.both("links", number)
         while self.disk.handles:
             self.apply("close", len(self.disk.handles) - 1)
         here, there = dict(self.mount.tree()), dict(self.disk.tree())
         assert here == there, "\n".join([*self.done, f"mount: {here}", f"disk:  {there}"])
 
 
-_ON_HANDLES = frozenset({"write", "read", "size", "ftruncate", "fsync", "close"})
+_ON_HANDLES = frozenset({"write", "read", "size", "links", "ftruncate", "fsync", "close"})
 
 
 def _outcome(call: Callable[[], object]) -> object:
@@ -338,7 +203,3 @@ def _outcome(call: Callable[[], object]) -> object:
     except OSError as error:
         assert error.errno is not None
         return errno.errorcode[error.errno]
-
-
-def _content_of(fd: int) -> bytes:
-    return os.pread(fd, 1 << 20, 0)

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import folder_at, read, whole
 from sampling import examples
+from written_files import Written, created, filled, opened_to_write
 from zarr.core.buffer import Buffer
 from zarr.storage import MemoryStore
 
@@ -42,7 +43,7 @@ from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.base import OWN_NAME, Kind
 from zarrfuse.stores.local import LocalStore
 from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.views.base import Folder, Writer
+from zarrfuse.views.base import Folder
 from zarrfuse.views.chunk_storing import IsFill
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
 from zarrfuse.writing.commits import Commits
@@ -101,23 +102,18 @@ def divided(path: str) -> tuple[str, str]:
     return folder, name
 
 
-def create(root: Folder, path: str, *, exclusive: bool = False) -> Writer:
+def create(root: Folder, path: str, *, exclusive: bool = False) -> Written:
     folder, name = divided(path)
-    return folder_at(root, folder).create(name, exclusive=exclusive)
+    return created(folder_at(root, folder), name, exclusive=exclusive)
 
 
-def write(root: Folder, path: str, *, truncate: bool = False) -> Writer:
+def write(root: Folder, path: str, *, truncate: bool = False) -> Written:
     folder, name = divided(path)
-    return folder_at(root, folder).write(name, truncate=truncate)
+    return opened_to_write(folder_at(root, folder), name, truncate=truncate)
 
 
 def put(root: Folder, path: str, data: bytes, *, sync: bool = False) -> None:
-    writer = create(root, path)
-    try:
-        writer.write(data, 0)
-        writer.store(sync=sync)
-    finally:
-        writer.close()
+    filled(create(root, path), data, sync=sync)
 
 
 def rename(root: Folder, path: str, new_path: str, *, replace: bool = True) -> bool:
@@ -237,15 +233,15 @@ def test_a_chunk_of_zarr_v2(view: Any, stored: Any) -> None:
         "0.9": b"no chunk",
     }
     with closing(create(root, "1.1")) as chunk:
-        assert chunk.is_private
+        assert not chunk.is_live
     with closing(write(root, "0.9")) as ordinary:
-        assert not ordinary.is_private
+        assert ordinary.is_live
 
 
 def test_until_it_is_stored_others_see_the_old_chunk(view: Any, stored: Any) -> None:
     root = view({**ARRAY, **CHUNK})
     writer = write(root, "c/0/0")
-    assert (writer.is_private, writer.changed) == (True, False)
+    assert (writer.is_live, writer.changed) == (False, False)
     writer.write(b"XY", 2)
     assert writer.changed
     assert read(writer, 0, writer.size) == b"abXYefg"
@@ -543,7 +539,7 @@ def test_below_a_group_that_must_not_be_loaded_files_are_written(view: Any, stor
 def test_a_document_is_stored_whole_and_verbatim(view: Any, tmp_path: Path) -> None:
     root = view({"a/zarr.json": array()})
     writer = write(root, "a/zarr.json")
-    assert writer.is_private
+    assert not writer.is_live
     writer.truncate(0)
     writer.write(b"{ not JSON", 0)
     assert whole(root, "a/zarr.json") == array()
@@ -575,8 +571,8 @@ def test_what_is_a_chunk_changes_with_the_document(view: Any, stored: Any) -> No
     root = view({})
     root.make_folder("a")
     folder = root.child("a")
-    with closing(folder.create("0.0")) as ordinary:
-        assert not ordinary.is_private
+    with closing(created(folder, "0.0")) as ordinary:
+        assert ordinary.is_live
     put(root, "a/zarr.json", array(keys=v2_keys(), transformers=HEAD_AND_TAIL))
     put(root, "a/0.0", b"abCDxyz")
     writer = write(root, "a/0.0")
@@ -823,8 +819,8 @@ def test_between_views_nothing_is_renamed(view: Any, tmp_path: Path) -> None:
 def test_an_ordinary_file_is_shared_and_live(view: Any) -> None:
     root = view({"zarr.json": array(), "README": b"12345"})
     reader = root.open("README")
-    with closing(root.write("README")) as writer:
-        assert not writer.is_private
+    with closing(write(root, "README")) as writer:
+        assert writer.is_live
         writer.write(b"678", 5)
         assert reader.size == 8
         assert read(reader, 0, 8) == b"12345678"

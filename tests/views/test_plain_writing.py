@@ -23,6 +23,7 @@ from datasets import (
 )
 from fakes import MemoryStore
 from reading import folder_at, read
+from written_files import created, filled, opened_to_write
 
 from zarrfuse.errors import (
     Contradiction,
@@ -39,7 +40,7 @@ from zarrfuse.spec.node import parse_v3
 from zarrfuse.spec.plain import document
 from zarrfuse.stores.base import Kind, Reader
 from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.views.base import Folder, Writer
+from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks import ChunksView
 from zarrfuse.views.plain_files import LooseFile, StoredFile
 from zarrfuse.views.plain_writing import PlainWriting
@@ -74,7 +75,7 @@ class Disk:
     def write(self, path: str, data: bytes, *, exclusive: bool = False) -> None:
         self.make_folders(path.rpartition("/")[0])
         folder, name = self.at(path)
-        with_bytes(folder.create(name, exclusive=exclusive), data)
+        filled(created(folder, name, exclusive=exclusive), data)
 
     def read(self, path: str) -> bytes:
         folder, name = self.at(path)
@@ -132,15 +133,6 @@ class Disk:
     def members(self, path: str) -> dict[str, Any]:
         """The members of a stored document."""
         return dict(json.loads((self.root / path).read_bytes()))
-
-
-def with_bytes(writer: Writer, data: bytes) -> None:
-    """Write all of a file and close it, as the mount does."""
-    try:
-        writer.write(data, 0)
-        writer.store()
-    finally:
-        writer.close()
 
 
 @pytest.fixture
@@ -248,8 +240,8 @@ class TestChunks:
     def test_a_chunk_is_changed_in_the_middle(self, at: Disk, parts: Any) -> None:
         at.write("a/c/0/1", b"0123456789")
         folder, name = at.at("a/c/0/1")
-        writer = folder.write(name)
-        assert writer.is_private
+        writer = opened_to_write(folder, name)
+        assert not writer.is_live
         writer.write(b"xy", 3)
         assert at.read("a/c/0/1") == b"0123456789"
         assert writer.store()
@@ -345,13 +337,12 @@ def changed(shown: bytes, **changes: Any) -> bytes:
 
 def save_in_place(at: Disk, path: str, data: bytes) -> None:
     folder, name = at.at(path)
-    writer = folder.write(name, truncate=True)
-    with_bytes(writer, data)
+    filled(opened_to_write(folder, name, truncate=True), data)
 
 
 def save_over_a_part(at: Disk, path: str, data: bytes) -> None:
     folder, name = at.at(path)
-    writer = folder.write(name)
+    writer = opened_to_write(folder, name)
     try:
         assert read(writer, 0, writer.size) == at.read(path)
         writer.write(data, 0)
@@ -560,7 +551,6 @@ def test_a_document_that_is_refused_is_written_anew_only_once_it_is_deleted(disk
             at.read(f"{path}/zarr.json")
         for refused in (
             lambda folder=folder: folder.write("zarr.json"),
-            lambda folder=folder: folder.write("zarr.json", truncate=True),
             lambda folder=folder: folder.create("zarr.json"),
             lambda folder=folder: at.view.rename("new", folder, "zarr.json"),
         ):
@@ -587,8 +577,9 @@ def test_the_time_of_a_document_is_set(disk: Any) -> None:
     folder = folder_at(at.view, "a")
     folder.set_mtime("zarr.json", 1_000_000_000)
     assert folder.lookup("zarr.json").mtime_ns == 1_000_000_000
-    writer = folder.write("zarr.json")
+    writer = opened_to_write(folder, "zarr.json")
     writer.set_mtime(2_000_000_000)
+    writer.store()
     writer.close()
     assert folder.lookup("zarr.json").mtime_ns == 2_000_000_000
     at.view.set_mtime("a", 3_000_000_000)
@@ -644,8 +635,8 @@ def flat(disk: Any) -> Disk:
 
 def test_a_loose_file_is_shared_by_all_who_have_it_open(flat: Disk) -> None:
     folder = folder_at(flat.view, "a/c/0")
-    writer = folder.create("x", exclusive=True)
-    assert not writer.is_private
+    writer = created(folder, "x", exclusive=True)
+    assert writer.is_live
     reader = folder.open("x")
     writer.write(b"abc", 2)
     assert read(reader, 0, reader.size) == b"\0\0abc"
@@ -771,7 +762,7 @@ def test_who_created_a_document_can_store_it_again_when_only_syncing_failed(tmp_
     for view in ("plain", "chunks"):
         root = open_view(view, store, FOREVER, commits=commits)
         root.make_folder(view)
-        writer = root.child(view).create("zarr.json", exclusive=True)
+        writer = created(root.child(view), "zarr.json", exclusive=True)
         writer.write(array(), 0)
         store.fails = True
         with pytest.raises(OSError, match="sync"):

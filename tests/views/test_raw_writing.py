@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from datasets import array, concat_parts, group, write_keys
 from reading import read
+from written_files import created, filled, opened_to_write
 
 from zarrfuse.errors import (
     Denied,
@@ -22,7 +23,6 @@ from zarrfuse.errors import (
 from zarrfuse.stores.base import OWN_NAME, File, Kind, is_live
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.views.base import Folder
-from zarrfuse.views.ordinary import StoredWhole
 from zarrfuse.views.raw import RawFolder
 from zarrfuse.writing.commits import Commits
 
@@ -55,7 +55,7 @@ def of_objects(store: Path) -> Commits:
 
 
 def stored_whole(store: Path) -> Commits:
-    return StoredWhole(WritableLocalStore(str(store)))
+    return Commits(WritableLocalStore(str(store)), in_place=False)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def live(folder: Path) -> Iterator[RawFolder]:
 
 
 @pytest.fixture(params=[of_objects, stored_whole])
-def private(request: pytest.FixtureRequest, folder: Path) -> Iterator[RawFolder]:
+def copying(request: pytest.FixtureRequest, folder: Path) -> Iterator[RawFolder]:
     """The root of a view in which files are stored whole."""
     commits = request.param(folder)
     yield RawFolder(commits.store, commits=commits)
@@ -96,15 +96,7 @@ def private(request: pytest.FixtureRequest, folder: Path) -> Iterator[RawFolder]
 
 
 def write(root: Folder, name: str, data: bytes, **options: bool) -> None:
-    try:
-        writer = root.create(name, **options)
-    except Exists:
-        if options:
-            raise
-        writer = root.write(name, truncate=True)
-    writer.write(data, 0)
-    writer.store()
-    writer.close()
+    filled(created(root, name, **options), data)
 
 
 def whole(root: Folder, name: str) -> bytes:
@@ -138,7 +130,7 @@ def test_creating_empties_a_file_that_is_there(root, folder):
 
 
 def test_empty_file_is_stored(root, folder):
-    writer = root.create("empty")
+    writer = created(root, "empty")
     writer.store()
     writer.close()
     assert (folder / "empty").read_bytes() == b""
@@ -154,7 +146,7 @@ def test_exclusive_creation_refuses_a_file_that_is_there(root, folder):
 
 
 def test_file_is_changed_at_any_offset(root, folder):
-    writer = root.write("README.txt")
+    writer = opened_to_write(root, "README.txt")
     assert read(writer, 0, writer.size) == b"read me"
     writer.write(b"R", 0)
     writer.write(b"!", 9)
@@ -168,7 +160,7 @@ def test_file_is_changed_at_any_offset(root, folder):
 
 
 def test_file_is_opened_empty_if_asked_so(root, folder):
-    writer = root.write("README.txt", truncate=True)
+    writer = opened_to_write(root, "README.txt", truncate=True)
     assert writer.size == 0
     writer.store()
     writer.close()
@@ -185,7 +177,7 @@ def test_what_is_not_there_or_a_folder_is_not_written(root):
 
 
 def test_time_of_a_writer_is_stored(root, folder):
-    writer = root.create("new")
+    writer = created(root, "new")
     writer.write(b"new", 0)
     writer.set_mtime(MTIME_NS)
     assert writer.mtime_ns == MTIME_NS
@@ -277,9 +269,8 @@ def test_view_without_commits_is_read_only(folder):
 
 
 def test_file_that_is_written_in_place_is_shared_and_live(live, folder):
-    writer, reader = live.write("README.txt"), live.open("README.txt")
-    assert (writer.is_private, writer.changed) == (False, False)
-    assert is_live(writer)
+    writer, reader = opened_to_write(live, "README.txt"), live.open("README.txt")
+    assert (writer.is_live, writer.changed) == (True, False)
     assert is_live(reader)
     writer.write(b", please", 7)
     assert not writer.changed
@@ -292,7 +283,7 @@ def test_file_that_is_written_in_place_is_shared_and_live(live, folder):
 
 
 def test_file_made_in_place_is_there_at_once(live):
-    writer = live.create("new", exclusive=True)
+    writer = created(live, "new", exclusive=True)
     assert live.lookup("new").size == 0
     with pytest.raises(Exists):
         live.create("new", exclusive=True)
@@ -309,33 +300,32 @@ def test_reading_opens_files_only(live):
 # --- stored whole
 
 
-def test_file_that_is_stored_whole_is_as_before_until_then(private):
-    writer, reader = private.write("README.txt"), private.open("README.txt")
-    assert (writer.is_private, writer.changed) == (True, False)
-    assert not is_live(writer)
+def test_file_that_is_stored_whole_is_as_before_until_then(copying):
+    writer, reader = opened_to_write(copying, "README.txt"), copying.open("README.txt")
+    assert (writer.is_live, writer.changed) == (False, False)
     writer.write(b"READ", 0)
     assert writer.changed
-    assert whole(private, "README.txt") == b"read me"
+    assert whole(copying, "README.txt") == b"read me"
     assert writer.store()
     assert not writer.changed
-    assert whole(private, "README.txt") == b"READ me"
+    assert whole(copying, "README.txt") == b"READ me"
     assert read(reader, 0, 7) == b"read me"
     writer.close()
     reader.close()
 
 
-def test_new_file_that_is_stored_whole_is_there_once_it_is_stored(private):
-    writer = private.create("new")
+def test_new_file_that_is_stored_whole_is_there_once_it_is_stored(copying):
+    writer = created(copying, "new")
     with pytest.raises(NotFound):
-        private.lookup("new")
+        copying.lookup("new")
     writer.write(b"new", 0)
     writer.store()
-    assert private.lookup("new").kind is Kind.FILE
+    assert copying.lookup("new").kind is Kind.FILE
     writer.close()
 
 
-def test_of_two_exclusive_makers_the_first_to_store_has_made_it(private):
-    first, second = (private.create("new", exclusive=True) for _ in range(2))
+def test_of_two_exclusive_makers_the_first_to_store_has_made_it(copying):
+    first, second = (created(copying, "new", exclusive=True) for _ in range(2))
     first.write(b"first", 0)
     second.write(b"second", 0)
     first.store()
@@ -343,14 +333,14 @@ def test_of_two_exclusive_makers_the_first_to_store_has_made_it(private):
         second.store()
     first.write(b"F", 0)
     first.store()
-    assert whole(private, "new") == b"First"
+    assert whole(copying, "new") == b"First"
     first.close()
     second.close()
 
 
-def test_file_that_is_not_stored_is_lost(private):
-    writer = private.create("new")
+def test_file_that_is_not_stored_is_lost(copying):
+    writer = created(copying, "new")
     writer.write(b"new", 0)
     writer.close()
     with pytest.raises(NotFound):
-        private.lookup("new")
+        copying.lookup("new")

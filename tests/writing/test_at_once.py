@@ -18,7 +18,7 @@ from zarrfuse.writing.commits import Commits, Target
 from zarrfuse.writing.journal import Journal, Part, key_of, text_of
 from zarrfuse.writing.local_workspace import LocalWorkspace
 from zarrfuse.writing.spool import Spool
-from zarrfuse.writing.spooled import SpooledWriter
+from zarrfuse.writing.working_copy import WorkingCopy
 
 OLD = {"c/0": b"old", "c/1": b"old"}
 NEW = {"c/0": b"new", "c/1": b"new"}
@@ -117,13 +117,26 @@ def test_a_file_that_was_not_changed_is_synced(
     write(tmp_path, {"c": b"old"})
     store = WritableLocalStore(str(tmp_path))
     commits = Commits(store)
-    writer = SpooledWriter(
-        commits, lambda spool, mtime_ns, sync: None, base=lambda: store.open("c")
-    )
+    copy = WorkingCopy(commits, store.open("c"))
     inodes = synced(monkeypatch)
-    assert not writer.store(sync=True)
+    copy.sync()
     assert inodes == [(tmp_path / "c").stat().st_ino]
-    writer.close()
+    copy.close()
+
+
+def test_what_was_stored_without_a_sync_is_synced_when_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = Commits(WritableLocalStore(str(tmp_path)))
+    copy = WorkingCopy(commits)
+    copy.write(b"new", 0)
+    inodes = synced(monkeypatch)
+    with copy.to_store() as (spool, _):
+        commits.store_spool("c", [Target("c", 0, spool.size)], spool)
+    assert (tmp_path / "c").stat().st_ino not in inodes
+    copy.sync()
+    assert (tmp_path / "c").stat().st_ino in inodes
+    copy.close()
     commits.close()
 
 
@@ -148,25 +161,23 @@ def test_the_size_is_never_that_of_what_was_closed(
 
     class Base(MemoryReader):
         def close(self) -> None:
-            seen.append(writer.size)
-
-    def storing(spool: Spool, mtime_ns: int | None, sync: bool) -> None:
-        commits.store_spool("c", [Target("c", 0, spool.size)], spool)
+            seen.append(copy.size)
 
     commits = Commits(WritableLocalStore(str(tmp_path)))
-    writer = SpooledWriter(commits, storing, base=lambda: Base(b"1234"))
-    writer.write(b"5", 0)
-    assert writer.store()
+    copy = WorkingCopy(commits, Base(b"1234"))
+    copy.write(b"5", 0)
+    with copy.to_store() as (spool, _):
+        commits.store_spool("c", [Target("c", 0, spool.size)], spool)
     close = Spool.close
 
     def closing(spool: Spool) -> None:
         close(spool)
-        seen.append(writer.size)
+        seen.append(copy.size)
 
     monkeypatch.setattr(Spool, "close", closing)
-    writer.write(b"6", 0)
+    copy.write(b"6", 0)
     assert seen == [4, 4]
-    writer.close()
+    copy.close()
     commits.close()
 
 

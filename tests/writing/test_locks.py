@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from fakes import MemoryStore
-from writing.stores import store_bytes
+from writing.stores import KeysStore, store_bytes
 
 from zarrfuse.errors import TimedOut
 from zarrfuse.stores.base import OWN_NAME
@@ -142,7 +141,7 @@ def test_two_users_in_one_process_keep_each_other_out(commits: Commits, tmp_path
 
 
 def test_a_store_that_is_no_folder_has_locks_in_this_process_only() -> None:
-    locks = Commits(MemoryStore({})).locks  # type: ignore[arg-type]
+    locks = Commits(KeysStore({})).locks
     with locks.exclusive("c"), pytest.raises(TimedOut), locks.exclusive("c", timeout_s=0):
         pass
 
