@@ -105,6 +105,10 @@ class Names:
             raise NotEmpty(f"a file is being written in the folder {new_name}")
         held = await self._files.wait_for_stores(node, replaced)
         try:
+            if (
+                node.file is not None and node.file.is_made
+            ):  # asked before: who looks it up waits for the move
+                await self._check_replaced(to, new_name, may_replace)
             with self._folders.moving(node, replaced):
                 await self._rename(node, parent, to, new_name, may_replace=may_replace)
         finally:
@@ -116,7 +120,7 @@ class Names:
         source, target = map(self._nodes.directory_of, (parent, to))
         name, there = node.name, bare(target.folder)
         if node.file is not None and node.file.is_made:
-            entry, is_same = await self._rename_made(node, to, new_name, may_replace), True
+            entry, is_same = node.now, True  # only the mount knows the name
         else:
 
             def renamed(folder: Folder) -> tuple[Entry, bool]:
@@ -144,17 +148,16 @@ class Names:
         if not is_same:
             await self._files.reopen(node)
 
-    async def _rename_made(self, node: Node, to: Node, new_name: str, may_replace: bool) -> Entry:
-        """Of a file of which nothing is stored yet, only the mount knows the name."""
+    async def _check_replaced(self, to: Node, new_name: str, may_replace: bool) -> None:
+        """What is stored under a name may be replaced by a file of which nothing is stored yet."""
         try:
             entry = await self._folders.entry(to, new_name)
         except NotFound:
-            return node.now
+            return
         if not may_replace:
             raise Exists(f"{new_name} is there")
         if entry.kind is Kind.FOLDER:
             raise IsAFolder(f"{new_name} is a folder")
-        return node.now
 
     async def link(self, node: Node, to: Node, new_name: str) -> Node:
         """A second name for a file: how writers make sure that they are the first."""
