@@ -151,7 +151,7 @@ class Names:
     async def _check_replaced(self, to: Node, new_name: str, may_replace: bool) -> None:
         """What is stored under a name may be replaced by a file of which nothing is stored yet."""
         try:
-            entry = await self._folders.ask(to, lambda folder: folder.lookup(new_name))
+            entry = await self._folders.entry(to, new_name)
         except NotFound:
             return
         if not may_replace:
