@@ -176,6 +176,7 @@ def test_programs_go_the_same_way_in_raw(mount: Path, program: list[tuple]) -> N
 @settings(max_examples=examples(100), derandomize=True, deadline=None, database=None)
 @given(program=programs(CHUNKS))
 @example([("rename", "h/c/0/1", "a"), ("move_by_link", "a", "x/c/0/0.partial")])
+@example([("open", "h/c/1/0", NEW | os.O_EXCL), ("rename", "h/c/1/0", "x/c/1/0")])
 @example([("rename", "h/c/0/1", "x/c/0/0"), ("rename", "x/c/0/0", "a"), ("put", "a", b"x")])
 def test_programs_go_the_same_way_in_chunks(mount: Path, program: list[tuple]) -> None:
     run(mount, "chunks", program)
