@@ -339,7 +339,7 @@ class Files:
         mtime_ns = change.mtime_ns
         if file is not None and (file.is_changed or not node.is_named) and mtime_ns is not None:
             handle = Handle(0, node, file)
-            await self._in_thread(handle, lambda: file.content.set_mtime(mtime_ns))  # type: ignore[attr-defined]
+            await self._in_thread(handle, lambda: _writer_of(handle).set_mtime(mtime_ns))
             change = change._replace(mtime_ns=None)
         if change == Change():
             return
@@ -452,26 +452,25 @@ class Files:
     def keeping(self, node: Node | None) -> "Keeping":
         """What opens a file that is about to lose its name: a program may just have looked that up.
 
-        Only what can be read without a name is opened, and nothing that is open.
+        Only what can be read without a name is opened, and nothing that is open to be written.
         """
-        is_open = node is None or node.file is not None
-        if is_open or not node.entry.identity or node.entry.kind is not Kind.FILE:  # type: ignore[union-attr]
+        if node is None or node.entry.kind is not Kind.FILE or not node.entry.identity:
             return Keeping(None)
-        return Keeping(node.entry)  # type: ignore[union-attr]
+        is_open = node.file is not None and node.file.writer is not None
+        return Keeping(None if is_open else node.entry)
 
-    async def keep(self, node: Node | None, file: File | None) -> None:
+    async def keep(self, node: Node | None, kept: File | None) -> None:
         """What was opened so belongs to an inode, until the kernel forgets that."""
-        if file is None:
+        if kept is None:
             return
-        if (
-            node is None
-            or node.file is not None
-            or not node.lookups
-            or not is_same(node.entry, file.known)
-        ):
-            await self._close(file)
+        if node is None or not node.lookups or not is_same(node.entry, kept.known):
+            await self._close(kept)
+        elif node.file is None:
+            node.file, node.entry = kept, kept.known
+        elif node.file.writer is None and kept.writer is not None:
+            node.file.take(kept.content, kept.known, kept.writer)
         else:
-            node.file, node.entry = file, file.known
+            await self._close(kept)
 
     async def wait_for_stores(self, *nodes: Node | None) -> list[File]:
         """Keep working copies of nodes, and of those below them, from being stored; see `go_on`."""
