@@ -18,9 +18,13 @@ _BATCH = 2000  # names: a reply of 1 MiB holds 6,000 to 7,000
 
 
 class Scan:
-    """One listing of a folder, for all who list it at the time."""
+    """One listing of a folder, for all who list it at the time; `users`: how many handles."""
 
-    def __init__(self, folder: Folder, workers: Workers, nursery: trio.Nursery) -> None:
+    def __init__(
+        self, folder: Folder, workers: Workers, nursery: trio.Nursery, begun_at: float
+    ) -> None:
+        self.begun_at = begun_at
+        self.users = 0
         self._folder = folder
         self._workers = workers
         self._token = trio.lowlevel.current_trio_token()
