@@ -89,12 +89,16 @@ class Files:
         """Open an inode. Raises `Stale` if the kernel has to look its name up again."""
         file = await self._opened(node, write=bool(flags & WRITING))
         handle = self._handle_on(node, file)
-        if flags & os.O_TRUNC and file.content.size:
-            try:
+        try:
+            if node.is_unsure:
+                self.void(node)
+                if flags & os.O_APPEND:  # the kernel says where the end is, and does not ask before
+                    raise Stale(f"{node.name} has another size by now")
+            if flags & os.O_TRUNC and file.content.size:
                 await self.truncate(handle, 0)
-            except BaseException:
-                await self.close(handle)
-                raise
+        except BaseException:
+            await self.close(handle)
+            raise
         return self._info(handle)
 
     async def _opened(self, node: Node, *, write: bool) -> File:
@@ -171,8 +175,6 @@ class Files:
             self._folders.outdate(self._nodes.directory_of(node.parent))  # type: ignore[arg-type]
             raise Stale(f"{node.name} is another file by now, or has another mode or owner")
         self._nodes.becomes(node, now)
-        if node.is_unsure:
-            self.void(node)
         if file is None:
             node.file = file = File(content, now, writer)
         else:
@@ -218,7 +220,7 @@ class Files:
 
     def void(self, node: Node) -> None:
         """The kernel is told that it knows nothing of an inode's attributes. That waits for no lock."""
-        node.seen = None
+        node.seen, node.is_unsure = None, False
         with suppress(OSError):  # it does not know the inode
             pyfuse3.invalidate_inode(node.number, attr_only=True)
 
@@ -540,7 +542,8 @@ class Files:
             self._nodes.unname(node.parent, node.name)
             self.void(node)
         elif file.copy is not None:
-            self.void(node)  # what is shown of a document may not be what was written
+            self.void(node)
+            node.is_unsure = True  # what is shown of a document may not be what was written
             if file.is_changed:
                 self._folders.outdate(directory)
 
