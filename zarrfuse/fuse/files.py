@@ -543,7 +543,7 @@ class Files:
             self.void(node)
         elif file.copy is not None:
             self.void(node)
-            node.is_unsure = True  # what is shown of a document may not be what was written
+            node.is_unsure = node.entry.size != file.copy.size  # a document is shown rewritten
             if file.is_changed:
                 self._folders.outdate(directory)
 

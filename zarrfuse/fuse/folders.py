@@ -175,16 +175,16 @@ class Folders:
 
     async def begin(self, opened: OpenFolder) -> None:
         """Start over with what is there now."""
-        directory, now = self._nodes.directory_of(opened.node), time.monotonic()
+        directory = self._nodes.directory_of(opened.node)
         self._leave(opened)
         scan = directory.scan
         if scan is None and self.is_fresh(directory):
             opened.entries = list(directory.listing.entries.values())
             return
-        if scan is None or now - scan.begun_at >= self._ttl_s:
+        if scan is None or time.monotonic() - scan.begun_at >= self._ttl_s:
             assert self._nursery is not None
-            scan = directory.scan = Scan(directory.folder, self._workers, self._nursery, now)
-            directory.listing.begin(now)
+            scan = directory.scan = Scan(directory.folder, self._workers, self._nursery)
+            directory.listing.begin(scan.begun_at)
         scan.users += 1
         opened.scan, opened.entries = scan, scan.shown
         await self.reach(opened, 0)

@@ -62,7 +62,8 @@ class Node(msgspec.Struct, eq=False, gc=False):
 
     def update(self, entry: Entry) -> None:
         """Another entry is known of it."""
-        if self.lookups and not is_unchanged(self.entry, entry):
+        has_copy = self.file is not None and self.file.copy is not None  # whose size is told
+        if self.lookups and not has_copy and not is_unchanged(self.entry, entry):
             self.is_unsure = True
         self.entry = entry
 
