@@ -17,8 +17,8 @@ answers ESTALE where that is impossible: the kernel looks the name up again, in 
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -451,28 +451,20 @@ class Files:
             content = await self._content(node, write=write)
             file.take(content, entry_of(node.entry, content), content if write else None)
 
-    def keeping(self, node: Node | None) -> "Keeping":
-        """What opens a file that is about to lose its name: a program may just have looked that up.
+    async def hold(self, node: Node | None) -> Handle | None:
+        """Open a file that is about to lose its name: a program may just have looked that up.
 
-        Only what can be read without a name is opened, and nothing that is open to be written.
+        Nothing is opened of a store that cannot read a file without a name. To be closed when it has lost it.
         """
-        if node is None or node.entry.kind is not Kind.FILE or not node.entry.identity:
-            return Keeping(None)
-        is_open = node.file is not None and node.file.writer is not None
-        return Keeping(None if is_open else node.entry)
-
-    async def keep(self, node: Node | None, kept: File | None) -> None:
-        """What was opened so belongs to an inode, until the kernel forgets that."""
-        if kept is None:
-            return
-        if node is None or not node.lookups or not is_same(node.entry, kept.known):
-            await self._close(kept)
-        elif node.file is None:
-            node.file, node.entry = kept, kept.known
-        elif node.file.writer is None and kept.writer is not None:
-            node.file.take(kept.content, kept.known, kept.writer)
-        else:
-            await self._close(kept)
+        if node is None or node.entry.kind is not Kind.FILE:
+            return None
+        outlives = node.entry.identity != 0
+        if node.file is None and not (outlives and node.lookups):
+            return None
+        for write in (outlives, False):
+            with suppress(ZarrfuseError, OSError):
+                return self._handle_on(node, await self._opened(node, write=write))
+        return None
 
     async def wait_for_stores(self, *nodes: Node | None) -> list[File]:
         """Keep working copies of nodes, and of those below them, from being stored; see `go_on`."""
@@ -496,8 +488,10 @@ class Files:
         """The last user of a handle is gone."""
         await self.close(self._handles[fh])
 
-    async def close(self, handle: Handle) -> None:
+    async def close(self, handle: Handle | None) -> None:
         """A handle is gone. Nobody can be told any more if something cannot be stored."""
+        if handle is None:
+            return
         file = handle.file
         try:
             is_last = file.handles == 1 and file.copy is not None and file.copy.changed
@@ -562,33 +556,6 @@ class Files:
             await self._workers.run(closed.close, None)
         except Exception:
             log.exception("a file could not be closed")
-
-
-class Keeping:
-    """Opens the file of an entry, in the thread that takes its name away; of `None`, nothing."""
-
-    def __init__(self, entry: Entry | None) -> None:
-        self._entry = entry
-
-    @contextmanager
-    def opened(self, folder: Folder) -> Iterator[File | None]:
-        """A block that takes the name away; if that fails, the file is closed."""
-        file = None if self._entry is None else self._open(folder, self._entry)
-        try:
-            yield file
-        except BaseException:
-            if file is not None:
-                file.close()
-            raise
-
-    @staticmethod
-    def _open(folder: Folder, entry: Entry) -> File | None:
-        for open_ in (folder.write, folder.open):
-            with suppress(ZarrfuseError, OSError):
-                content: Any = open_(entry.name)
-                writer = content if open_ == folder.write else None
-                return File(content, entry_of(entry, content), writer)
-        return None
 
 
 def _writer_of(handle: Handle) -> Writer:

@@ -4,6 +4,9 @@ Owns the order in which a view, the nodes and the listings learn of a change. Us
 nothing of pyfuse3 or Zarr.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from msgspec.structs import replace
 
 from zarrfuse.errors import (
@@ -15,8 +18,7 @@ from zarrfuse.errors import (
     TimedOut,
     ZarrfuseError,
 )
-from zarrfuse.fuse.file import File
-from zarrfuse.fuse.files import SLOWEST_STORE, Files, Keeping
+from zarrfuse.fuse.files import SLOWEST_STORE, Files
 from zarrfuse.fuse.folders import Folders
 from zarrfuse.fuse.listing import is_hidden
 from zarrfuse.fuse.nodes import Directory, Node, Nodes
@@ -47,29 +49,38 @@ class Names:
         """Delete a file. Who has it open goes on with it."""
         directory = self.check(parent, name)
         node = directory.nodes.get(name)
-        held = await self._files.wait_for_stores(node)
-        is_made = node is not None and node.file is not None and node.file.is_made
-        keeping = self._files.keeping(node)
+        async with self._losing_name(node):
+            is_made = node is not None and node.file is not None and node.file.is_made
+            try:
+                await self._folders.ask(parent, lambda folder: folder.remove(name))
+            except NotFound:
+                self._is_gone(parent, name)
+                if not is_made:
+                    raise
+            else:
+                self._is_gone(parent, name)
+            finally:
+                self._folders.outdate(directory)
 
-        def removed(folder: Folder) -> File | None:
-            with keeping.opened(folder) as kept:
-                folder.remove(name)
-            return kept
+    @asynccontextmanager
+    async def _losing_name(
+        self, lost: Node | None, renamed: Node | None = None
+    ) -> AsyncIterator[None]:
+        """A block in which a node loses its name, perhaps to another one that is renamed.
 
+        No working copy is stored, and who looks the names up or opens them waits. What is lost stays open
+        for who has looked it up.
+        """
+        handle = await self._files.hold(lost)
         try:
-            with self._folders.moving(node):
-                try:
-                    kept = await self._folders.ask(parent, removed)
-                except NotFound:
-                    self._is_gone(parent, name)
-                    if not is_made:
-                        raise
-                else:
-                    self._is_gone(parent, name)
-                    await self._files.keep(node, kept)
+            held = await self._files.wait_for_stores(lost, renamed)
+            try:
+                with self._folders.moving(lost, renamed):
+                    yield
+            finally:
+                self._files.go_on(held)
         finally:
-            self._folders.outdate(directory)
-            self._files.go_on(held)
+            await self._files.close(handle)
 
     async def rmdir(self, parent: Node, name: str) -> None:
         """Delete an empty folder."""
@@ -114,24 +125,12 @@ class Names:
             return
         if replaced is not None and replaced.directory is not None and replaced.directory.making:
             raise NotEmpty(f"a file is being written in the folder {new_name}")
-        held = await self._files.wait_for_stores(node, replaced)
-        try:
-            if node.file is not None and node.file.is_made:
-                await self._check_replaced(to, new_name, may_replace)
-            if (node.parent, node.name) != (parent, name):
-                self._nodes.link(node, parent, replace(node.entry, name=name))
-            with self._folders.moving(node, replaced):
-                kept = await self._rename(
-                    node,
-                    parent,
-                    to,
-                    new_name,
-                    self._files.keeping(replaced),
-                    may_replace=may_replace,
-                )
-                await self._files.keep(replaced, kept)
-        finally:
-            self._files.go_on(held)
+        if node.file is not None and node.file.is_made:
+            await self._check_replaced(to, new_name, may_replace)
+        if (node.parent, node.name) != (parent, name):
+            self._nodes.link(node, parent, replace(node.entry, name=name))
+        async with self._losing_name(replaced, node):
+            await self._rename(node, parent, to, new_name, may_replace=may_replace)
 
     async def _rename(
         self,
@@ -139,28 +138,28 @@ class Names:
         parent: Node,
         to: Node,
         new_name: str,
-        keeping: Keeping,
         *,
         may_replace: bool,
-    ) -> File | None:
+    ) -> None:
         source, target = map(self._nodes.directory_of, (parent, to))
         name, there = node.name, bare(target.folder)
-        is_made, now = node.file is not None and node.file.is_made, node.now
+        if node.file is not None and node.file.is_made:
+            entry, is_same = node.now, True  # only the mount knows the name
+            assert node.file.copy is not None
+            node.file.copy.is_new = False  # whether it may replace was asked
+        else:
 
-        def renamed(folder: Folder) -> tuple[Entry, bool, File | None]:
-            with keeping.opened(there) as kept:
-                if is_made:  # only the mount knows the name
-                    return now, True, kept
+            def renamed(folder: Folder) -> tuple[Entry, bool]:
                 is_same = folder.rename(name, there, new_name, replace=may_replace)
-            return there.lookup(new_name), is_same, kept
+                return there.lookup(new_name), is_same
 
-        longer_s = now.size / SLOWEST_STORE  # its bytes may have to be copied
-        try:
-            entry, is_same, kept = await self._folders.ask(parent, renamed, longer_s=longer_s)
-        except TimedOut:  # it may yet come to be, or not
-            self._folders.outdate(source)
-            self._folders.outdate(target)
-            raise
+            longer_s = node.now.size / SLOWEST_STORE  # its bytes may have to be copied
+            try:
+                entry, is_same = await self._folders.ask(parent, renamed, longer_s=longer_s)
+            except TimedOut:  # it may yet come to be, or not
+                self._folders.outdate(source)
+                self._folders.outdate(target)
+                raise
         self._folders.drop(source, name)
         source.making.discard(name)
         self._nodes.move(node, to, new_name)
@@ -168,16 +167,12 @@ class Names:
         self._folders.put(node)
         for directory in (source, target):
             self._folders.outdate(directory)
-        if is_made:
+        if node.file is not None and node.file.is_made:
             target.making.add(new_name)
-            assert node.file is not None
-            assert node.file.copy is not None
-            node.file.copy.is_new = False  # whether it may replace was asked
         else:
             target.making.discard(new_name)
         if not is_same:
             await self._files.reopen(node)
-        return kept
 
     async def _check_replaced(self, to: Node, new_name: str, may_replace: bool) -> None:
         """What is stored under a name may be replaced by a file of which nothing is stored yet."""
