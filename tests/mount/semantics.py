@@ -895,7 +895,7 @@ def mode_when_created(place: Place) -> str | None:
     return "no effect"
 
 
-@file("`chown` to who it belongs to", reads=True)
+@file("`chown` to who it belongs to")
 def keep_owner(place: Place) -> str | None:
     os.chown(place.file, os.getuid(), os.getgid())
     os.chown(place.file, -1, -1)

@@ -291,8 +291,10 @@ class Files:
 
     # -- making --------------------------------------------------------------------------------
 
-    async def create(self, parent: Node, name: str, flags: int) -> tuple[pyfuse3.FileInfo, Node]:
-        """Make a file and open it.
+    async def create(
+        self, parent: Node, name: str, flags: int, given: Access
+    ) -> tuple[pyfuse3.FileInfo, Node]:
+        """Make a file of the mode and owner `given`, and open it.
 
         One that has come to be there meanwhile is not opened: who may, the kernel checks. It looks it up.
         """
@@ -301,7 +303,7 @@ class Files:
 
         def made(folder: Folder) -> Writer:
             try:
-                return folder.create(name, exclusive=is_exclusive)
+                return folder.create(name, exclusive=is_exclusive, given=given)
             except Exists:
                 if is_exclusive:
                     raise
@@ -323,9 +325,8 @@ class Files:
     def _made(self, parent: Node, name: str, writer: Writer) -> Node:
         """The node of a file that was made just now, or was opened in place of that."""
         directory = self._nodes.directory_of(parent)
-        entry = Entry(
-            name, Kind.FILE, writer.size, writer.mtime_ns, access=new_file(parent.entry.access)
-        )
+        access = getattr(writer, "given", None) or new_file(parent.entry.access)
+        entry = Entry(name, Kind.FILE, writer.size, writer.mtime_ns, access=access)
         if is_live(writer):
             node = self._nodes.found(parent, entry_of(replace(entry, access=None), writer))
         else:
@@ -487,6 +488,8 @@ class Files:
             directory.making.add(node.name)
         else:
             file.is_made = False
+            if file.copy is not None:
+                file.copy.given = None  # what is stored hands its mode and owner on
             directory.making.discard(node.name)
             node.update(entry)
             node.seen = entry.size, entry.mtime_ns
