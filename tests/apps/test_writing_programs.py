@@ -136,7 +136,7 @@ def _linked(new: Path, at: Path) -> None:
 def _untarred(new: Path, at: Path) -> None:
     folder = new.with_name("packed")
     packed = folder / at.relative_to(at.parents[2])
-    packed.parent.mkdir(parents=True)
+    packed.parent.mkdir(parents=True, exist_ok=True)
     packed.write_bytes(new.read_bytes())
     run("tar", "-cf", new.with_name("packed.tar"), "-C", folder, packed.relative_to(folder))
     run("tar", "-xf", new.with_name("packed.tar"), "-C", at.parents[2])
@@ -170,15 +170,20 @@ WAYS: dict[str, Callable[[Path, Path], object]] = {
 @NAMES
 @pytest.mark.parametrize("way", WAYS)
 def test_a_chunk_is_written(
-    way: str, name: str, image: Path, source: Path, old: Path, new: Path
+    way: str, name: str, image: Path, source: Path, old: Path, new: Path, tmp_path: Path
 ) -> None:
-    (image / name).parent.mkdir(exist_ok=True)
     before = old.read_bytes()
-    with (image / OLD).open("rb") as reader:
-        WAYS[way](new, image / name)
+    disk = tmp_path / "disk"
+    (disk / OLD).parent.mkdir(parents=True)
+    (disk / OLD).write_bytes(before)
+    for folder in (disk, image):
+        (folder / name).parent.mkdir(exist_ok=True)
+    with (disk / OLD).open("rb") as on_disk, (image / OLD).open("rb") as reader:
+        for folder in (disk, image):
+            WAYS[way](new, folder / name)
         tile = new.read_bytes()
         assert (image / name).read_bytes() == tile
-        assert reader.read() == before
+        assert reader.read() == on_disk.read()
     expected = stored(name, tile) if name == OLD else stored(OLD, before) | stored(name, tile)
     assert found(source) == expected
     expected_names = {"0.tiff"} if name == OLD else {"2.tiff"}

@@ -128,7 +128,11 @@ class PlayedKernel:
         attributes = pyfuse3.EntryAttributes()
         attributes.st_size = len(data)
         fields: Any = SimpleNamespace(
-            update_size=True, update_mtime=False, update_uid=False, update_gid=False
+            update_size=True,
+            update_mtime=False,
+            update_mode=False,
+            update_uid=False,
+            update_gid=False,
         )
         await self.operations.setattr(opened.inode, attributes, fields, opened.fh, _ANYBODY)
         await self.operations.write(opened.fh, 0, data)

@@ -35,7 +35,7 @@ def test_a_file_that_others_have_made_meanwhile_is_not_opened_unchecked(
 ) -> None:
     async def requests(kernel: PlayedKernel) -> None:
         with pytest.raises(FUSEError) as refused:
-            await kernel.create("name", os.O_RDWR | os.O_CREAT | flags, 1)
+            await kernel.create("name", os.O_RDWR | os.O_CREAT | flags)
         assert refused.value.errno == told
 
     replace_by_private(source)
@@ -50,10 +50,10 @@ def test_a_file_that_became_private_is_neither_opened_nor_emptied_unchecked(
     view: str, flags: int, source: Path
 ) -> None:
     async def requests(kernel: PlayedKernel) -> None:
-        inode = await kernel.lookup("name", 1)
+        inode = await kernel.lookup("name")
         replace_by_private(source)
         with pytest.raises(FUSEError) as refused:
-            await kernel.open("name", inode, flags, 1)
+            await kernel.open("name", inode, flags)
         assert refused.value.errno == errno.ESTALE
 
     with serving(source, view) as run:

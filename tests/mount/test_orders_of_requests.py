@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-import trio
 from datasets import array, write_keys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,8 +17,6 @@ from sampling import examples
 
 DOCUMENT, ORDINARY = "zarr.json", "notes"
 PROGRAMS = 1, 2, 3
-LONG_AGO_S = 0.6
-"""So long after a name was looked up, who opens it does not do so because of ESTALE."""
 
 
 def text(version: int) -> bytes:
@@ -104,7 +101,6 @@ def test_who_has_a_replaced_file_open_keeps_it(
     async def requests(kernel: PlayedKernel) -> None:
         old = await kernel.open(name, await kernel.lookup(name), os.O_RDONLY)
         before = await kernel.read(old)
-        await trio.sleep(LONG_AGO_S)
         await replace(kernel, source, name, text(1))
         new = await opened(kernel, name, os.O_RDWR)
         assert (await kernel.read(old), version(await kernel.read(new))) == (before, 1)
@@ -140,48 +136,65 @@ def test_an_inode_that_nobody_has_open_becomes_that_of_the_new_file(
         run(requests)
 
 
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR])
+@pytest.mark.parametrize("is_open", [False, True])
 @files
-def test_a_name_that_is_replaced_while_it_is_opened_is_looked_up_again(
-    source: Path, view: str, name: str
+def test_a_name_that_is_replaced_while_it_is_opened_is_the_file_of_before(
+    source: Path, view: str, name: str, flags: int, is_open: bool
 ) -> None:
     async def requests(kernel: PlayedKernel) -> None:
         inode = await kernel.lookup(name)
-        await kernel.open(name, inode, os.O_RDONLY)
+        if is_open:
+            await kernel.open(name, inode, os.O_RDONLY)
         draft = await kernel.create(".draft", os.O_RDWR | os.O_CREAT)
         await kernel.write(draft, text(1))
         await kernel.close(draft)
-        await trio.sleep(LONG_AGO_S)
         await kernel.rename(".draft", name)
-        with pytest.raises(FUSEError) as told:  # to who had found the old inode before
-            await kernel.open(name, inode, os.O_RDWR)
-        assert told.value.errno == errno.ESTALE
-        file = await kernel.open(name, await kernel.lookup(name), os.O_RDWR)
-        assert version(await kernel.read(file)) == 1
-        assert not file.direct
+        file = await kernel.open(name, inode, flags)  # by who had found it before
+        assert version(await kernel.read(file)) == 0
+        if flags == os.O_RDWR:
+            await kernel.write(file, text(2))
+        await kernel.close(file)
+        assert version((source / name).read_bytes()) == 1
 
     with serving(source, view) as run:
         run(requests)
 
 
-@pytest.mark.parametrize("replace", [by_rename, by_others])
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR])
 @files
-def test_a_name_that_is_replaced_again_at_the_second_try_is_opened_past_the_cache(
-    source: Path, view: str, name: str, replace: Replace
+def test_a_name_that_is_deleted_while_it_is_opened_is_the_file_of_before(
+    source: Path, view: str, name: str, flags: int
 ) -> None:
     async def requests(kernel: PlayedKernel) -> None:
-        found = await kernel.lookup(name)
-        reader = await kernel.open(name, found, os.O_RDONLY)
-        before = await kernel.read(reader)
-        assert await kernel.is_still(name, found)  # as at a second try
-        await replace(kernel, source, name, text(1))
-        await kernel.open(name, await kernel.lookup(name), os.O_RDONLY)
-        file = await kernel.open(name, found, os.O_RDWR)
-        assert file.direct
-        assert version(await kernel.read(file)) == 1
-        await kernel.write(file, text(2))
-        assert await kernel.read(reader) == before
+        inode = await kernel.lookup(name)
+        await kernel.unlink(name)
+        file = await kernel.open(name, inode, flags)
+        assert version(await kernel.read(file)) == 0
         await kernel.close(file)
-        assert version((source / name).read_bytes()) == 2
+        again = await kernel.open(name, inode, flags)  # of others, who had also found it
+        assert version(await kernel.read(again)) == 0
+        await kernel.close(again)
+        await kernel.forget()
+        assert not (source / name).exists()
+
+    with serving(source, view) as run:
+        run(requests)
+
+
+@files
+def test_who_opens_a_file_that_others_have_open_shares_it_until_its_name_is_looked_up(
+    source: Path, view: str, name: str
+) -> None:
+    async def requests(kernel: PlayedKernel) -> None:
+        inode = await kernel.lookup(name)
+        reader = await kernel.open(name, inode, os.O_RDONLY)
+        await by_others(kernel, source, name, text(1))
+        assert version(await kernel.read(await kernel.open(name, inode, os.O_RDONLY))) == 0
+        new = await kernel.open(name, await kernel.lookup(name), os.O_RDONLY)
+        assert new.inode != reader.inode
+        assert version(await kernel.read(new)) == 1
+        assert version(await kernel.read(reader)) == 0
 
     with serving(source, view) as run:
         run(requests)
@@ -197,28 +210,6 @@ def test_who_makes_what_others_have_just_deleted_is_not_told_that_it_is_not_ther
         (source / name).unlink()
         await done(kernel.opening(name, flags | os.O_CREAT))
         assert len(kernel.opened) == 1
-
-    with serving(source, "chunks") as run:
-        run(requests)
-
-
-@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR])
-@pytest.mark.parametrize("name", [DOCUMENT, ORDINARY])
-def test_a_name_that_is_gone_again_at_the_second_try_is_not_there(
-    source: Path, name: str, flags: int
-) -> None:
-    async def requests(kernel: PlayedKernel) -> None:
-        await kernel.lookup(name)
-        (source / name).rename(source / "old")  # so that its number is not given again
-        steps = kernel.opening(name, flags)
-        await anext(steps)  # told to look it up again
-        write_keys(source, {name: text(1)})
-        await anext(steps)  # it is not the one of before
-        await anext(steps)  # but another one
-        (source / name).unlink()
-        with pytest.raises(FUSEError) as told:
-            await done(steps)
-        assert told.value.errno == errno.ENOENT
 
     with serving(source, "chunks") as run:
         run(requests)

@@ -25,6 +25,7 @@ from zarrfuse.errors import (
     errno_of,
 )
 from zarrfuse.stores import local_writing, new_file
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Kind, read
 from zarrfuse.stores.local_file import LocalFile
 from zarrfuse.stores.local_writing import WritableLocalStore
@@ -95,7 +96,7 @@ CHANGES = {
     "link to": lambda store, key: store.link("data/a", key),
     "make_folder": lambda store, key: store.make_folder(key),
     "remove_folder": lambda store, key: store.remove_folder(key),
-    "set_mtime": lambda store, key: store.set_mtime(key, 1),
+    "set_mtime": lambda store, key: store.change(key, Change(mtime_ns=1)),
     "sync_folder": lambda store, key: store.sync_folder(key),
 }
 
@@ -142,7 +143,7 @@ def test_file_behind_a_symlink_that_leads_out_is_not_edited(store, root, tmp_pat
     with pytest.raises(Exists):
         store.edit("out", create=True, exclusive=True)
     with pytest.raises(Denied):
-        store.set_mtime("out", 1)
+        store.change("out", Change(mtime_ns=1))
     assert (tmp_path / "outside/secret").read_bytes() == OUTSIDE
 
 
@@ -163,7 +164,7 @@ def test_symlink_to_a_file_inside_is_edited_where_it_leads(store, root):
     (root / "link").symlink_to("data/a")
     write(store, "link", b"edited")
     assert (root / "data/a").read_bytes() == b"edited"
-    store.set_mtime("link", 10**18)
+    store.change("link", Change(mtime_ns=10**18))
     assert os.stat(root / "data/a").st_mtime_ns == 10**18
     assert (root / "link").is_symlink()
 
@@ -328,7 +329,7 @@ for change in (
     lambda: store.rename("data/a", "data/b"),
     lambda: store.link("data/a", "data/b"),
     lambda: store.make_folder("data/folder"),
-    lambda: store.set_mtime("data/a", 1),
+    lambda: store.change("data/a", Change(mtime_ns=1)),
 ):
     try:
         change()

@@ -123,7 +123,7 @@ def test_file_and_folder_that_are_made_belong_to_who_owns_the_folder_above(store
 def test_file_that_is_there_keeps_its_owner_when_it_is_edited_linked_or_moved(store, root):
     store.edit("file", create=True).close()
     store.link("file", "second")
-    store.change("file", Change(1))
+    store.change("file", Change(mtime_ns=1))
     store.rename("second", "third")
     assert told(root / "file") == told(root / "third") == (OWNER, GROUP, 0o640)
 

@@ -24,6 +24,7 @@ from zarrfuse.errors import (
     Stale,
     errno_of,
 )
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Kind, Reader, WritableStore, read
 from zarrfuse.stores.local_writing import WritableLocalStore
 
@@ -430,14 +431,14 @@ def test_link_stores_a_second_name(store, put):
 
 def test_times_of_files_can_be_set(store, put):
     put("key", b"")
-    store.set_mtime("key", MTIME_NS)
+    store.change("key", Change(mtime_ns=MTIME_NS))
     if store.in_place:
         assert store.stat("key").mtime_ns == MTIME_NS
 
 
 def test_time_of_what_is_not_there_cannot_be_set(moving):
     with pytest.raises(NotFound):
-        moving.set_mtime("key", MTIME_NS)
+        moving.change("key", Change(mtime_ns=MTIME_NS))
 
 
 # --- folders
@@ -520,8 +521,8 @@ def test_folder_cannot_be_moved_into_itself(moving, replace):
 
 def test_time_of_a_folder_can_be_set(moving):
     moving.make_folder("a")
-    moving.set_mtime("a", MTIME_NS)
-    moving.set_mtime("", MTIME_NS)
+    moving.change("a", Change(mtime_ns=MTIME_NS))
+    moving.change("", Change(mtime_ns=MTIME_NS))
     assert moving.stat("a").mtime_ns == moving.stat("").mtime_ns == MTIME_NS
 
 

@@ -40,6 +40,7 @@ from zarrfuse.errors import (
 )
 from zarrfuse.fill_values import is_fill
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Kind
 from zarrfuse.stores.local import LocalStore
 from zarrfuse.stores.local_writing import WritableLocalStore
@@ -372,7 +373,7 @@ def test_the_time_that_was_set_is_that_of_all_parts(view: Any, tmp_path: Path) -
     assert {path.stat().st_mtime_ns for path in (tmp_path / "store/c/0").iterdir()} == {
         MTIME_NS + 5
     }
-    folder_at(root, "c/0").set_mtime("0", MTIME_NS)
+    folder_at(root, "c/0").change("0", Change(mtime_ns=MTIME_NS))
     assert {path.stat().st_mtime_ns for path in (tmp_path / "store/c/0").iterdir()} == {MTIME_NS}
     writer = write(root, "c/0/0")
     writer.set_mtime(MTIME_NS + 7)
@@ -471,7 +472,7 @@ def test_a_part_by_its_own_name_cannot_be_written(view: Any, stored: Any) -> Non
         lambda: remove(root, "c/0/0.head"),
         lambda: rename(root, "c/0/0.head", "c/0/x"),
         lambda: link(root, "c/0/0.head", "c/0/x"),
-        lambda: folder_at(root, "c/0").set_mtime("0.head", MTIME_NS),
+        lambda: folder_at(root, "c/0").change("0.head", Change(mtime_ns=MTIME_NS)),
     ):
         with pytest.raises(NotFound):
             call()
@@ -655,7 +656,7 @@ def test_documents_are_renamed_and_linked(view: Any, tmp_path: Path) -> None:
 def test_a_file_that_gets_the_name_of_a_chunk_is_split(view: Any, stored: Any) -> None:
     root = view({**ARRAY, **CHUNK})
     put(root, "c/0/0.3f2a.partial", b"abCDEFxyz")
-    folder_at(root, "c/0").set_mtime("0.3f2a.partial", MTIME_NS)
+    folder_at(root, "c/0").change("0.3f2a.partial", Change(mtime_ns=MTIME_NS))
     assert not rename(root, "c/0/0.3f2a.partial", "c/0/0")
     assert stored() == {"c/0/0.head": b"ab", "c/0/0": b"CDEF", "c/0/0.tail": b"xyz"}
     assert folder_at(root, "c/0").lookup("0").mtime_ns == MTIME_NS
@@ -685,7 +686,7 @@ def test_a_file_that_becomes_a_chunk_of_one_part_is_the_same_file(
 
 def test_a_chunk_in_parts_that_gets_another_name_is_copied(view: Any, stored: Any) -> None:
     root = view({**ARRAY, **CHUNK, "b/zarr.json": array((4,)), "b/c/1": b"old"})
-    folder_at(root, "c/0").set_mtime("0", MTIME_NS)
+    folder_at(root, "c/0").change("0", Change(mtime_ns=MTIME_NS))
     assert not rename(root, "c/0/0", "c/1/1")
     assert stored() == {
         **{"c/1/1.head": b"ab", "c/1/1": b"cd", "c/1/1.tail": b"efg"},
@@ -786,7 +787,7 @@ def test_folders(view: Any, stored: Any) -> None:
     folder_at(root, "f").make_folder("in")
     with pytest.raises(NotEmpty):
         rename(root, "e", "f")
-    root.set_mtime("e", MTIME_NS)
+    root.change("e", Change(mtime_ns=MTIME_NS))
     assert root.lookup("e").mtime_ns == MTIME_NS
     root.remove_folder("e")
     root.sync()
@@ -839,7 +840,7 @@ def test_a_view_without_commits_cannot_be_written(tmp_path: Path) -> None:
         lambda: link(root, "x", "y"),
         lambda: root.make_folder("d"),
         lambda: root.remove_folder("c"),
-        lambda: root.set_mtime("x", 0),
+        lambda: root.change("x", Change(mtime_ns=0)),
     ]
     for call in refused:
         with pytest.raises(ReadOnly):

@@ -38,6 +38,7 @@ from zarrfuse.errors import (
 from zarrfuse.opening import open_view
 from zarrfuse.spec.node import parse_v3
 from zarrfuse.spec.plain import document
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import Kind, Reader
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.views.base import Folder
@@ -270,7 +271,7 @@ class TestChunks:
     def test_times_of_chunks_are_set(self, at: Disk, parts: Any) -> None:
         at.write("a/c/0/1", b"0123456789")
         folder, name = at.at("a/c/0/1")
-        folder.set_mtime(name, 1_000_000_000)
+        folder.change(name, Change(mtime_ns=1_000_000_000))
         assert folder.lookup(name).mtime_ns == 1_000_000_000
         assert folder.list()[name].mtime_ns == 1_000_000_000
 
@@ -575,14 +576,14 @@ def test_an_empty_document_can_be_written(disk: Any) -> None:
 def test_the_time_of_a_document_is_set(disk: Any) -> None:
     at = disk({"a/zarr.json": STORED})
     folder = folder_at(at.view, "a")
-    folder.set_mtime("zarr.json", 1_000_000_000)
+    folder.change("zarr.json", Change(mtime_ns=1_000_000_000))
     assert folder.lookup("zarr.json").mtime_ns == 1_000_000_000
     writer = opened_to_write(folder, "zarr.json")
     writer.set_mtime(2_000_000_000)
     writer.store()
     writer.close()
     assert folder.lookup("zarr.json").mtime_ns == 2_000_000_000
-    at.view.set_mtime("a", 3_000_000_000)
+    at.view.change("a", Change(mtime_ns=3_000_000_000))
     assert at.view.lookup("a").mtime_ns == 3_000_000_000
 
 
@@ -673,7 +674,7 @@ def test_a_loose_file_has_names_as_others_have(flat: Disk) -> None:
     assert "a/kept" not in flat.stored()
     assert flat.read("a/c/0/back") == b"3"
     folder = folder_at(flat.view, "a/c/0")
-    folder.set_mtime("back", 1_000_000_000)
+    folder.change("back", Change(mtime_ns=1_000_000_000))
     assert folder.lookup("back").mtime_ns == 1_000_000_000
     with pytest.raises(NotEmpty):
         folder_at(flat.view, "a/c").remove_folder("0")
@@ -749,8 +750,8 @@ def test_without_leave_to_write_every_change_is_refused() -> None:
         lambda: root.link("x", root, "y"),
         lambda: root.make_folder("y"),
         lambda: root.remove_folder("a"),
-        lambda: root.set_mtime("x", 0),
-        lambda: chunks.set_mtime("1", 0),
+        lambda: root.change("x", Change(mtime_ns=0)),
+        lambda: chunks.change("1", Change(mtime_ns=0)),
     ):
         with pytest.raises(ReadOnly):
             refused()

@@ -20,6 +20,7 @@ from zarrfuse.errors import (
     ReadOnly,
     errno_of,
 )
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, File, Kind, is_live
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.views.base import Folder
@@ -203,7 +204,7 @@ def test_names_are_changed(root, folder):
     root.rename("second", root.child("new"), "file")
     with pytest.raises(NotEmpty):
         root.remove_folder("new")
-    root.child("new").set_mtime("file", MTIME_NS)
+    root.child("new").change("file", Change(mtime_ns=MTIME_NS))
     assert root.child("new").lookup("file").mtime_ns == MTIME_NS
     root.child("new").sync()
     root.child("new").remove("file")
@@ -226,7 +227,7 @@ def test_own_folder_is_neither_listed_nor_written(root, folder):
         lambda: root.rename("new", own, "x"),
         lambda: root.link("new", own, "x"),
         lambda: own.remove("lock"),
-        lambda: root.set_mtime(OWN_NAME, 1),
+        lambda: root.change(OWN_NAME, Change(mtime_ns=1)),
     ):
         with pytest.raises(Denied):
             refused()
@@ -255,7 +256,7 @@ def test_view_without_commits_is_read_only(folder):
         lambda: root.link("README.txt", root, "x"),
         lambda: root.make_folder("x"),
         lambda: root.remove_folder("a"),
-        lambda: root.set_mtime("README.txt", 1),
+        lambda: root.change("README.txt", Change(mtime_ns=1)),
         lambda: root.child("a").create("x"),
     ):
         with pytest.raises(ReadOnly):

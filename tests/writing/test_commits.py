@@ -8,6 +8,7 @@ import pytest
 from writing.stores import files_of, store_bytes, write
 
 from zarrfuse.errors import Exists, NotFound
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.writing.commits import Commits, Target
@@ -86,7 +87,7 @@ def test_a_spool_that_is_given_is_the_stored_file_and_stays_when_closed(tmp_path
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_stored_file_becomes_a_chunk(commits: Commits, count: int, keep: bool) -> None:
     store_bytes(commits, "tmp", {"tmp": b"123"})
-    commits.store.set_mtime("tmp", 5_000_000_000)
+    commits.store.change("tmp", Change(mtime_ns=5_000_000_000))
     store_bytes(commits, "c", {f"c/{part}": b"old" for part in range(count)})
     cuts = [(0, 3)] if count == 1 else [(0, 1), (1, 2), (2, 3)]
     targets = [Target(f"c/{n}", *cut) for n, cut in enumerate(cuts)]

@@ -17,11 +17,14 @@ from zarrfuse.stores.base import Reader, Store
 class Literal:
     """Bytes held in memory; a whole file or one segment of it."""
 
-    __slots__ = ("_data", "access", "mtime_ns", "size")
+    __slots__ = ("_data", "access", "identity", "mtime_ns", "size")
 
-    def __init__(self, data: bytes, mtime_ns: int = 0, access: Access | None = None) -> None:
+    def __init__(
+        self, data: bytes, mtime_ns: int = 0, access: Access | None = None, identity: int = 0
+    ) -> None:
         self._data = data
         self.access = access
+        self.identity = identity
         self.size = len(data)
         self.mtime_ns = mtime_ns
 

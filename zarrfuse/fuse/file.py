@@ -34,12 +34,15 @@ class File:
         "is_broken",
         "is_made",
         "is_refused",
+        "known",
         "storing",
         "writer",
     )
 
-    def __init__(self, content: Reader, writer: Writer | None = None) -> None:
+    def __init__(self, content: Reader, known: Entry, writer: Writer | None = None) -> None:
         self.content = content
+        self.known = known
+        """What was stored when it was opened, or stored last."""
         self.writer = writer
         self.handles = 0
         self.is_made = False
@@ -70,6 +73,12 @@ class File:
         """Whether it is the stored file itself, so that its size and time are those of now."""
         return is_live(self.content)
 
+    def is_current(self, entry: Entry) -> bool:
+        """Whether it is what an entry tells of, which was found under its name."""
+        if self.is_live or self.is_changed or self.is_made:
+            return True
+        return (entry.size, entry.mtime_ns) == (self.known.size, self.known.mtime_ns)
+
     def entry(self, known: Entry) -> Entry:
         """Its entry as it is now, of which `known` was told before."""
         copy = self.copy
@@ -78,9 +87,9 @@ class File:
             return replace(known, size=copy.size, mtime_ns=mtime_ns)
         return entry_of(known, self.content) if self.is_live else known
 
-    def take(self, content: Reader, writer: Writer | None) -> None:
+    def take(self, content: Reader, known: Entry, writer: Writer | None) -> None:
         """Go on with another content."""
-        before, self.content, self.writer = self.content, content, writer
+        before, self.content, self.known, self.writer = self.content, content, known, writer
         with self._guard:
             if self._calls:
                 self._replaced.append(before)

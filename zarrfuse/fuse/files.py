@@ -8,32 +8,30 @@ gets a working copy with the first who writes; it is stored at fsync, at each cl
 and when the last handle is gone. A close does not tell whether it is the last: a shell closes what it has
 just opened for a command. So a copy that is still empty is stored when the last handle is gone, not before.
 
-The kernel may open an inode by a name that it has looked up a while ago. If another file has that name by
-now, the inode becomes that of the new file, unless somebody has the old one open. Then `open` answers
-ESTALE: the kernel looks the name up, in the same system call, is told of another inode, and opens that.
-It asks no third time: by an inode that was just looked up the new file is opened, past the cache.
+Opening an inode opens the file that the look-up found, as on a disk. So an inode that is open is shared
+without asking the store, and one that loses its name in the mount is opened then, and stays open until the
+kernel forgets it. One that nobody has open becomes that of the file which has its name by now. `open`
+answers ESTALE where that is impossible: the kernel looks the name up again, in the same system call.
 """
 
 import errno
 import logging
 import os
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar
 
 import pyfuse3
-import trio
 from msgspec.structs import replace
 from pyfuse3 import FUSEError
 
-from zarrfuse.errors import Corrupt, Denied, Exists, NotFound, Stale
+from zarrfuse.errors import Corrupt, Denied, Exists, NotFound, Stale, ZarrfuseError
 from zarrfuse.files.segments import Rendered
 from zarrfuse.fuse.file import File
 from zarrfuse.fuse.folders import Folders
-from zarrfuse.fuse.nodes import Node, Nodes, is_same, is_unchanged
+from zarrfuse.fuse.nodes import Node, Nodes, is_same
 from zarrfuse.fuse.workers import Workers
 from zarrfuse.stores.access import Access, Change, new_file
 from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
@@ -48,10 +46,6 @@ LARGEST_READ = 1 << 20  # no kernel asks for more at once
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 SLOWEST_STORE = 1 << 20
 """Bytes a second; so much longer may it take to store or copy a large file."""
-
-
-_JUST_NOW_S = 0.5
-"""A name that was looked up so long ago may have been looked up because of ESTALE."""
 
 
 class Handle:
@@ -78,7 +72,6 @@ class Files:
         self._pushed_bytes = pushed_bytes
         self._handles: dict[int, Handle] = {}
         self._last_handle = 0
-        self._standing_in = trio.Lock()
         self._buffer = memoryview(bytearray(LARGEST_READ))
         self.bytes_read = 0
         self.bytes_written = 0
@@ -94,110 +87,58 @@ class Files:
 
     async def open(self, node: Node, flags: int) -> pyfuse3.FileInfo:
         """Open an inode. Raises `Stale` if the kernel has to look its name up again."""
-        write = bool(flags & WRITING)
-        asked, file = node, None
-        while file is None:
-            if self._in_place_of(asked, write=write) is None:
-                node, file = asked, await self._opened(asked, write=write)
-                continue
-            async with self._standing_in:  # one at a time: an inode stands for one other at a time
-                current = self._in_place_of(asked, write=write)
-                if current is not None:
-                    node, file = current, await self._opened_instead(asked, current, write=write)
+        file = await self._opened(node, write=bool(flags & WRITING))
         handle = self._handle_on(node, file)
-        if flags & os.O_TRUNC and file.content.size:
-            try:
+        try:
+            if node.is_unsure:
+                self.void(node)
+                if flags & os.O_APPEND:  # the kernel says where the end is, and does not ask before
+                    raise Stale(f"{node.name} has another size by now")
+            if flags & os.O_TRUNC and file.content.size:
                 await self.truncate(handle, 0)
-            except BaseException:
-                await self.close(handle)
-                raise
-        return self._info(handle, is_direct=node is not asked)
+        except BaseException:
+            await self.close(handle)
+            raise
+        return self._info(handle)
 
-    async def _opened_instead(self, asked: Node, node: Node, *, write: bool) -> File | None:
-        """The file of the inode that has the name of the one that was asked for. Raises `Stale`."""
-        is_known = asked.became is node
-        if not is_known and time.monotonic() - asked.looked_up_at > _JUST_NOW_S:
-            raise Stale(f"{asked.name} is another file now; the kernel looks it up again")
-        file = await self._opened(node, write=write)
-        if file is not None:
-            asked.became = node
-            self.void(asked)
-        return file
-
-    async def _opened(self, node: Node, *, write: bool) -> File | None:
-        """The file of an inode, open to read, or to write as well; None if its name was changed meanwhile.
-
-        An inode without a name, which nobody has open, becomes that of whatever has its name now.
-        """
+    async def _opened(self, node: Node, *, write: bool) -> File:
+        """The file of an inode, open to read, or to write as well. Raises `Stale`."""
         if node.entry.denied:
             raise Denied(f"{node.name} leads out of the store")
-        file = node.file
-        if file is not None and (file.is_changed or file.is_made or not node.is_named):
-            if write and file.writer is None:
-                raise Stale(f"{node.name} is deleted")
-            return file
-        if not node.is_named and node.parent is not None:
-            self._nodes.move(node, node.parent, node.name)
-        parent, name = node.parent, node.name
-        try:
-            content = await self._content(node, write=write)
-        except NotFound:
-            if await self._is_there(node, parent, name):
-                raise
-            return None
-        if await self._folders.has_moved(node) or not _has_name(node, parent, name):
-            await self._close(content)
-            return None
-        now = entry_of(node.entry, content)
-        if node.file is not None and not node.file.is_changed and not is_same(node.entry, now):
-            content.close()
-            await self._check_another(node, name)
-            return None
-        return self._shared(node, content, content if write else None)
+        while True:
+            file = node.file
+            if file is not None and file.is_current(node.entry) and (file.writer or not write):
+                return file
+            parent, name = node.parent, node.name
+            if parent is None or not node.is_named:
+                raise Stale(f"{name} is deleted, or another file")
+            try:
+                content = await self._content(node, write=write)
+            except NotFound:
+                if not await self._has_lost_name(node, parent, name):
+                    await self._check_gone(node, parent, name)
+                    raise  # it is there, and cannot be opened: a node that must not be loaded
+                continue
+            if await self._has_lost_name(node, parent, name):
+                await self._close(content)
+            else:
+                return self._shared(node, content, write=write)
 
-    async def _check_another(self, node: Node, name: str) -> None:
-        """Raises `Stale` if the name of an inode that is open stands for another file now.
+    async def _has_lost_name(self, node: Node, parent: Node, name: str) -> bool:
+        """Whether the mount has renamed or deleted a node meanwhile; waits for the end of that."""
+        moved = await self._folders.has_moved(node)
+        return moved or not node.is_named or node.parent is not parent or node.name != name
 
-        Else the other file that was opened by that name was there a moment ago.
-        """
-        assert node.parent is not None
-        entry = await self._folders.look(node.parent, name)
-        if not is_same(node.entry, entry):
-            self._folders.outdate(self._nodes.directory_of(node.parent))
-            raise Stale(f"{name} is another file now; the kernel looks it up again")
-
-    async def _is_there(self, node: Node, parent: Node | None, name: str) -> bool:
-        """Whether a name that could not be opened is there all the same, as that of a refused node.
-
-        False if it was renamed meanwhile. Raises `Stale` if it is gone: who may make it (O_CREAT) does.
-        """
-        if await self._folders.has_moved(node) or not _has_name(node, parent, name):
-            return False
-        assert parent is not None
-        directory = self._nodes.directory_of(parent)
+    async def _check_gone(self, node: Node, parent: Node, name: str) -> None:
+        """Raises `Stale` if a name that could not be opened is gone: who may make it (O_CREAT) does."""
         try:
             await self._folders.look(parent, name)
         except NotFound:
+            directory = self._nodes.directory_of(parent)
             if directory.nodes.get(name) is node:
                 self._folders.drop(directory, name)
                 self._nodes.unname(parent, name)
             raise Stale(f"{name} is gone; the kernel looks it up again") from None
-        return True
-
-    def _in_place_of(self, node: Node, *, write: bool) -> Node | None:
-        """The node to open in place of one that has lost its name to it.
-
-        None for the one that was asked for: it is open, as is needed, or it can get its name back.
-        """
-        file = node.file
-        if node.parent is None or (file is not None and (file.writer is not None or not write)):
-            return None
-        if node.became is not None and node.became.file is not None:
-            return node.became  # others have opened that by this inode
-        current = self._nodes.directory_of(node.parent).nodes.get(node.name)
-        if current is None or current is node or (file is None and current.file is None):
-            return None
-        return current
 
     async def _content(self, node: Node, *, write: bool) -> Any:
         """What is stored under the name of an inode, opened: a `Reader`, or a `Writer`."""
@@ -216,31 +157,28 @@ class Files:
             raise Corrupt(f"{name} is said to have {content.size} bytes")
         return content
 
-    def _shared(self, node: Node, content: Reader, writer: Writer | None) -> File:
+    def _shared(self, node: Node, content: Reader, *, write: bool) -> File:
         """The file of an inode, which shares what was opened. Raises `Stale`."""
         if isinstance(content, LiveReader):  # which is another one for each who opens it
-            return File(content)
+            return File(content, node.entry)
+        writer: Any = content if write else None
         file, known = node.file, node.entry
         now = entry_of(known, content)
-        if file is not None and file.is_changed:  # somebody has begun to write it meanwhile
-            content.close()
+        is_other = file is not None and not is_same(known, now)
+        if file is not None and (file.is_changed or is_other) and (file.writer or not write):
+            content.close()  # it is being written by now, or others have replaced it just now
             return file
-        if now.access != known.access:  # the kernel has allowed something else
+        if (
+            is_other or now.access != known.access
+        ):  # for which the kernel may not have let it be opened
             content.close()
-            node.entry = now
             self._folders.outdate(self._nodes.directory_of(node.parent))  # type: ignore[arg-type]
-            raise Stale(f"{node.name} has another mode or owner now")
-        node.update(now)
-        if node.is_unsure:
-            self.void(node)
+            raise Stale(f"{node.name} is another file by now, or has another mode or owner")
+        self._nodes.becomes(node, now)
         if file is None:
-            node.file = file = File(content, writer)
-        elif (writer is not None and file.writer is None) or not (
-            file.is_live or is_unchanged(known, now)
-        ):
-            file.take(content, writer)
+            node.file = file = File(content, now, writer)
         else:
-            content.close()
+            file.take(content, now, writer)
         return file
 
     def _handle_on(self, node: Node, file: File) -> Handle:
@@ -249,15 +187,12 @@ class Files:
         file.handles += 1
         return handle
 
-    def _info(self, handle: Handle, *, is_direct: bool = False) -> pyfuse3.FileInfo:
-        """What the kernel may keep: what it has of an inode, if size and time are those of then.
-
-        `is_direct`: nothing, because what is open belongs to another inode.
-        """
+    def _info(self, handle: Handle) -> pyfuse3.FileInfo:
+        """What the kernel may keep: what it has of an inode, if size and time are those of then."""
         node, file = handle.node, handle.file
         info = pyfuse3.FileInfo(fh=handle.number, keep_cache=False)
         content = file.content
-        if is_direct or node.file is not file:
+        if node.file is not file:
             info.direct_io = True
         elif not isinstance(content, Rendered) or content.lasting:
             now = node.now
@@ -285,7 +220,7 @@ class Files:
 
     def void(self, node: Node) -> None:
         """The kernel is told that it knows nothing of an inode's attributes. That waits for no lock."""
-        node.seen = None
+        node.seen, node.is_unsure = None, False
         with suppress(OSError):  # it does not know the inode
             pyfuse3.invalidate_inode(node.number, attr_only=True)
 
@@ -309,35 +244,41 @@ class Files:
                     raise
                 raise Stale(f"{name} is there; the kernel looks it up again") from None
 
-        node = directory.nodes.get(name)
-        if node is None or node.file is None or not node.file.is_changed:
-            writer = await self._folders.ask(parent, made, late=_close)
+        def being_made() -> Node | None:
             node = directory.nodes.get(name)
-            if node is None or node.file is None or not node.file.is_changed:
+            return node if node is not None and node.file and node.file.is_changed else None
+
+        if being_made() is None:
+            writer = await self._folders.ask(parent, made, late=_close)
+            if being_made() is None:
                 node = self._made(parent, name, writer)
                 assert node.file is not None
                 return self._info(self._handle_on(node, node.file)), node
-            await self._close(writer)  # others have made it meanwhile
+            await self._close(writer)
         if is_exclusive:
             raise Exists(f"{name} is being written by somebody else")
-        return await self.open(node, flags), node
+        there = being_made()  # by others, meanwhile
+        if there is None:
+            raise Stale(f"{name} is there; the kernel looks it up again")
+        return await self.open(there, flags), there
 
     def _made(self, parent: Node, name: str, writer: Writer) -> Node:
-        """The node of a file that was made just now, or was opened in place of that."""
-        directory = self._nodes.directory_of(parent)
+        """The node of a file that was made just now."""
         access = getattr(writer, "given", None) or new_file(parent.entry.access)
         entry = Entry(name, Kind.FILE, writer.size, writer.mtime_ns, access=access)
         if is_live(writer):
-            node = self._nodes.found(parent, entry_of(replace(entry, access=None), writer))
+            entry = entry_of(replace(entry, access=None), writer)
+            node = self._nodes.found(parent, entry)
         else:
-            node = directory.nodes.get(name) or self._nodes.new(parent, entry)
+            self._nodes.unname(parent, name)
+            node = self._nodes.new(parent, entry)
         if node.file is None:
-            node.file = File(writer, writer)
-            if not is_live(writer) and writer.size == 0:
-                node.file.is_made = True
-                directory.making.add(name)
+            node.file = File(writer, entry, writer)
         else:
-            node.file.take(writer, writer)
+            node.file.take(writer, entry, writer)
+        if not is_live(writer) and writer.size == 0:
+            node.file.is_made = True
+            self._nodes.directory_of(parent).making.add(name)
         self._folders.put(node)
         return node
 
@@ -401,7 +342,7 @@ class Files:
         mtime_ns = change.mtime_ns
         if file is not None and (file.is_changed or not node.is_named) and mtime_ns is not None:
             handle = Handle(0, node, file)
-            await self._in_thread(handle, lambda: file.content.set_mtime(mtime_ns))  # type: ignore[attr-defined]
+            await self._in_thread(handle, lambda: _writer_of(handle).set_mtime(mtime_ns))
             change = change._replace(mtime_ns=None)
         if change == Change():
             return
@@ -416,6 +357,8 @@ class Files:
         entry = await self._folders.ask(parent, changed)
         if is_same(node.entry, entry) or file is None:
             node.update(replace(entry, name=node.name))
+        if file is not None:
+            file.known = node.entry
         if node.parent is not None:
             self._folders.put(node)
 
@@ -492,6 +435,7 @@ class Files:
                 file.copy.given = None  # what is stored hands its mode and owner on
             directory.making.discard(node.name)
             node.update(entry)
+            file.known = entry
             node.seen = entry.size, entry.mtime_ns
         self._folders.put(node)
         self._folders.outdate(directory)  # with a document, all names may have become others
@@ -508,7 +452,30 @@ class Files:
         if file is not None and not file.is_changed:
             write = file.writer is not None
             content = await self._content(node, write=write)
-            file.take(content, content if write else None)
+            file.take(content, entry_of(node.entry, content), content if write else None)
+
+    def keeping(self, node: Node | None) -> "Keeping":
+        """What opens a file that is about to lose its name: a program may just have looked that up.
+
+        Only what can be read without a name is opened, and nothing that is open to be written.
+        """
+        if node is None or node.entry.kind is not Kind.FILE or not node.entry.identity:
+            return Keeping(None)
+        is_open = node.file is not None and node.file.writer is not None
+        return Keeping(None if is_open else node.entry)
+
+    async def keep(self, node: Node | None, kept: File | None) -> None:
+        """What was opened so belongs to an inode, until the kernel forgets that."""
+        if kept is None:
+            return
+        if node is None or not node.lookups or not is_same(node.entry, kept.known):
+            await self._close(kept)
+        elif node.file is None:
+            node.file, node.entry = kept, kept.known
+        elif node.file.writer is None and kept.writer is not None:
+            node.file.take(kept.content, kept.known, kept.writer)
+        else:
+            await self._close(kept)
 
     async def wait_for_stores(self, *nodes: Node | None) -> list[File]:
         """Keep working copies of nodes, and of those below them, from being stored; see `go_on`."""
@@ -548,17 +515,21 @@ class Files:
     async def _end(self, node: Node, file: File) -> None:
         """Nobody has the file open any more: it is what is stored."""
         if node.file is file:
+            if not node.is_named and node.lookups > 0:
+                return  # a program may have looked it up while it had a name
             node.file = None
             if node.is_named:
                 self._settle(node, file)
             self._nodes.let_go(node)
         if file.writer is None and node.is_named:
             file.close()
-            return
-        try:  # what is deleted with it, or sent to a server, takes its time
-            await self._workers.run(file.close, None)
-        except Exception:
-            log.exception("a file could not be closed")
+        else:
+            await self._close(file)
+
+    async def close_idle(self) -> None:
+        """Close the files of inodes that are forgotten."""
+        while self._nodes.idle:
+            await self._close(self._nodes.idle.pop())
 
     def _settle(self, node: Node, file: File) -> None:
         """What is known of a name, once nobody has it open."""
@@ -574,7 +545,8 @@ class Files:
             self._nodes.unname(node.parent, node.name)
             self.void(node)
         elif file.copy is not None:
-            self.void(node)  # what is shown of a document may not be what was written
+            self.void(node)
+            node.is_unsure = node.entry.size != file.copy.size  # a document is shown rewritten
             if file.is_changed:
                 self._folders.outdate(directory)
 
@@ -587,13 +559,39 @@ class Files:
         in_use = partial(handle.file.in_use, call)
         return await self._workers.run(in_use, path, longer_s=longer_s)
 
-    async def _close(self, content: Reader) -> None:
-        await self._workers.run(content.close, None)
+    async def _close(self, closed: Reader | File) -> None:
+        """In a thread: what is deleted with it, or sent to a server, takes its time."""
+        try:
+            await self._workers.run(closed.close, None)
+        except Exception:
+            log.exception("a file could not be closed")
 
 
-def _has_name(node: Node, parent: Node | None, name: str) -> bool:
-    """Whether a node still has this name."""
-    return node.is_named and node.parent is parent and node.name == name
+class Keeping:
+    """Opens the file of an entry, in the thread that takes its name away; of `None`, nothing."""
+
+    def __init__(self, entry: Entry | None) -> None:
+        self._entry = entry
+
+    @contextmanager
+    def opened(self, folder: Folder) -> Iterator[File | None]:
+        """A block that takes the name away; if that fails, the file is closed."""
+        file = None if self._entry is None else self._open(folder, self._entry)
+        try:
+            yield file
+        except BaseException:
+            if file is not None:
+                file.close()
+            raise
+
+    @staticmethod
+    def _open(folder: Folder, entry: Entry) -> File | None:
+        for open_ in (folder.write, folder.open):
+            with suppress(ZarrfuseError, OSError):
+                content: Any = open_(entry.name)
+                writer = content if open_ == folder.write else None
+                return File(content, entry_of(entry, content), writer)
+        return None
 
 
 def _writer_of(handle: Handle) -> Writer:

@@ -176,14 +176,16 @@ class Folders:
     async def begin(self, opened: OpenFolder) -> None:
         """Start over with what is there now."""
         directory = self._nodes.directory_of(opened.node)
+        self._leave(opened)
         scan = directory.scan
         if scan is None and self.is_fresh(directory):
-            opened.scan, opened.entries = None, list(directory.listing.entries.values())
+            opened.entries = list(directory.listing.entries.values())
             return
-        if scan is None:
+        if scan is None or time.monotonic() - scan.begun_at >= self._ttl_s:
             assert self._nursery is not None
             scan = directory.scan = Scan(directory.folder, self._workers, self._nursery)
-            directory.listing.begin(time.monotonic())
+            directory.listing.begin(scan.begun_at)
+        scan.users += 1
         opened.scan, opened.entries = scan, scan.shown
         await self.reach(opened, 0)
 
@@ -199,7 +201,7 @@ class Folders:
             found = await scan.more()
             if node is self._nodes.root:
                 found = [entry for entry in found if entry.name != CONTROL_NAME]
-            scan.shown += directory.listing.extend(found)
+            scan.shown += directory.listing.extend(found, coming=directory.scan is scan)
         finally:
             if directory.scan is scan and scan.has_ended:
                 directory.scan = None
@@ -213,10 +215,20 @@ class Folders:
         """A handle is gone."""
         directory = self._nodes.directory_of(opened.node)
         directory.handles -= 1
+        self._leave(opened)
         if not directory.handles:
             directory.listing.changed.clear()
-            if directory.scan is not None:
-                directory.scan.give_up()
+        self._nodes.let_go(opened.node)
+
+    def _leave(self, opened: OpenFolder) -> None:
+        """Its listing is given up if no other handle waits for it."""
+        scan, opened.scan = opened.scan, None
+        if scan is None:
+            return
+        scan.users -= 1
+        if not scan.users and not scan.has_ended:
+            scan.give_up()
+            directory = self._nodes.directory_of(opened.node)
+            if directory.scan is scan:
                 directory.scan = None
                 directory.listing.end(complete=False)
-        self._nodes.let_go(opened.node)

@@ -48,13 +48,13 @@ class Listing:
         """A listing begins."""
         self._coming, self._coming_at = {}, now
 
-    def extend(self, found: Iterable[Entry]) -> list[Entry]:
-        """Take what the listing under way has found; those of the names that are there and shown."""
+    def extend(self, found: Iterable[Entry], *, coming: bool) -> list[Entry]:
+        """Those names of what a listing has found that are there and shown; `coming`: the newest one."""
         hidden = _HIDDEN.match
         shown = [entry for entry in found if not hidden(entry.name)]
         if self.changed:
             shown = [self._as_known(entry) for entry in shown if self._is_there(entry.name)]
-        if self._coming is not None:
+        if coming and self._coming is not None:
             self._coming.update((entry.name, entry) for entry in shown)
         return shown
 

@@ -15,7 +15,8 @@ from zarrfuse.errors import (
     TimedOut,
     ZarrfuseError,
 )
-from zarrfuse.fuse.files import SLOWEST_STORE, Files
+from zarrfuse.fuse.file import File
+from zarrfuse.fuse.files import SLOWEST_STORE, Files, Keeping
 from zarrfuse.fuse.folders import Folders
 from zarrfuse.fuse.listing import is_hidden
 from zarrfuse.fuse.nodes import Directory, Node, Nodes
@@ -49,14 +50,24 @@ class Names:
         node = directory.nodes.get(name)
         held = await self._files.wait_for_stores(node)
         is_made = node is not None and node.file is not None and node.file.is_made
+        keeping = self._files.keeping(node)
+
+        def removed(folder: Folder) -> File | None:
+            with keeping.opened(folder) as kept:
+                folder.remove(name)
+            return kept
+
         try:
-            await self._folders.ask(parent, lambda folder: folder.remove(name))
-        except NotFound:
-            self._is_gone(parent, name)
-            if not is_made:
-                raise
-        else:
-            self._is_gone(parent, name)
+            with self._folders.moving(node):
+                try:
+                    kept = await self._folders.ask(parent, removed)
+                except NotFound:
+                    self._is_gone(parent, name)
+                    if not is_made:
+                        raise
+                else:
+                    self._is_gone(parent, name)
+                    await self._files.keep(node, kept)
         finally:
             self._folders.outdate(directory)
             self._files.go_on(held)
@@ -106,48 +117,68 @@ class Names:
             raise NotEmpty(f"a file is being written in the folder {new_name}")
         held = await self._files.wait_for_stores(node, replaced)
         try:
-            if (
-                node.file is not None and node.file.is_made
-            ):  # asked before: who looks it up waits for the move
+            if node.file is not None and node.file.is_made:
                 await self._check_replaced(to, new_name, may_replace)
+            if (node.parent, node.name) != (parent, name):
+                self._nodes.link(node, parent, replace(node.entry, name=name))
             with self._folders.moving(node, replaced):
-                await self._rename(node, parent, to, new_name, may_replace=may_replace)
+                kept = await self._rename(
+                    node,
+                    parent,
+                    to,
+                    new_name,
+                    self._files.keeping(replaced),
+                    may_replace=may_replace,
+                )
+                await self._files.keep(replaced, kept)
         finally:
             self._files.go_on(held)
 
     async def _rename(
-        self, node: Node, parent: Node, to: Node, new_name: str, *, may_replace: bool
-    ) -> None:
+        self,
+        node: Node,
+        parent: Node,
+        to: Node,
+        new_name: str,
+        keeping: Keeping,
+        *,
+        may_replace: bool,
+    ) -> File | None:
         source, target = map(self._nodes.directory_of, (parent, to))
         name, there = node.name, bare(target.folder)
-        if node.file is not None and node.file.is_made:
-            entry, is_same = node.now, True  # only the mount knows the name
-        else:
+        is_made, now = node.file is not None and node.file.is_made, node.now
 
-            def renamed(folder: Folder) -> tuple[Entry, bool]:
+        def renamed(folder: Folder) -> tuple[Entry, bool, File | None]:
+            with keeping.opened(there) as kept:
+                if is_made:  # only the mount knows the name
+                    return now, True, kept
                 is_same = folder.rename(name, there, new_name, replace=may_replace)
-                return there.lookup(new_name), is_same
+            return there.lookup(new_name), is_same, kept
 
-            longer_s = node.now.size / SLOWEST_STORE  # its bytes may have to be copied
-            try:
-                entry, is_same = await self._folders.ask(parent, renamed, longer_s=longer_s)
-            except TimedOut:  # it may yet come to be, or not
-                self._folders.outdate(source)
-                self._folders.outdate(target)
-                raise
+        longer_s = now.size / SLOWEST_STORE  # its bytes may have to be copied
+        try:
+            entry, is_same, kept = await self._folders.ask(parent, renamed, longer_s=longer_s)
+        except TimedOut:  # it may yet come to be, or not
+            self._folders.outdate(source)
+            self._folders.outdate(target)
+            raise
         self._folders.drop(source, name)
         source.making.discard(name)
         self._nodes.move(node, to, new_name)
-        node.update(replace(entry, name=new_name))
+        self._nodes.becomes(node, replace(entry, name=new_name))
         self._folders.put(node)
         for directory in (source, target):
             self._folders.outdate(directory)
-        if node.file is not None and node.file.is_made:
+        if is_made:
             target.making.add(new_name)
+            assert node.file is not None
+            assert node.file.copy is not None
+            node.file.copy.is_new = False  # whether it may replace was asked
         else:
             target.making.discard(new_name)
         if not is_same:
             await self._files.reopen(node)
+        return kept
 
     async def _check_replaced(self, to: Node, new_name: str, may_replace: bool) -> None:
         """What is stored under a name may be replaced by a file of which nothing is stored yet."""

@@ -52,8 +52,6 @@ class Node(msgspec.Struct, eq=False, gc=False):
     parent: "Node | None"
     entry: Entry
     lookups: int = 0
-    looked_up_at: float = -inf
-    """When its name was looked up last."""
     is_unsure: bool = False
     """Whether the kernel may know another size: of two replies at a time it takes the first."""
     seen: tuple[int, int] | None = None
@@ -61,12 +59,11 @@ class Node(msgspec.Struct, eq=False, gc=False):
     file: File | None = None
     directory: Directory | None = None
     links: set[tuple["Node", str]] | None = None
-    became: "Node | None" = None
-    """Of a node without a name that was opened all the same: the one that has the name."""
 
     def update(self, entry: Entry) -> None:
         """Another entry is known of it."""
-        if self.lookups and not is_unchanged(self.entry, entry):
+        has_copy = self.file is not None and self.file.copy is not None  # whose size is told
+        if self.lookups and not has_copy and not is_unchanged(self.entry, entry):
             self.is_unsure = True
         self.entry = entry
 
@@ -94,12 +91,7 @@ class Node(msgspec.Struct, eq=False, gc=False):
     @property
     def now(self) -> Entry:
         """Its entry, which of an open file is that of its content."""
-        if self.file is not None:
-            return self.file.entry(self.entry)
-        stands_for = self.became
-        if stands_for is None or stands_for.file is None:
-            return self.entry
-        return stands_for.file.entry(stands_for.entry)
+        return self.entry if self.file is None else self.file.entry(self.entry)
 
 
 def is_same(known: Entry, entry: Entry) -> bool:
@@ -127,6 +119,8 @@ class Nodes:
         self._nodes = {ROOT_NUMBER: self.root}
         self._linked: dict[int, Node] = {}
         """By identity: files that have several names."""
+        self.idle: list[File] = []
+        """Files of inodes that the kernel has forgotten, to be closed."""
         self.last_number = ROOT_NUMBER
         self.lookups = 0
         """Those that the kernel has not given back."""
@@ -160,11 +154,20 @@ class Nodes:
                 self.link(node, parent, entry)
             node.update(entry)
             return node
+        if node is not None:
+            self.unname(parent, entry.name)
         if entry.links > 1 and entry.identity in self._linked:
             node = self._linked[entry.identity]
             self.link(node, parent, entry)
             return node
         return self.new(parent, entry)
+
+    def becomes(self, node: Node, entry: Entry) -> None:
+        """A node that nobody has open is now that of the file which others put under its name."""
+        if not is_same(node.entry, entry):
+            self._drop_linked(node)
+            node.seen = None
+        node.update(entry)
 
     def new(self, parent: Node, entry: Entry) -> Node:
         """A new node, of whatever is now under a name."""
@@ -192,8 +195,13 @@ class Nodes:
 
     def let_go(self, node: Node) -> None:
         """Drop a node that nobody needs, and those above it that were kept for it."""
-        while node.lookups <= 0 and node.file is None and node.number != ROOT_NUMBER:
-            directory, parent = node.directory, node.parent
+        while node.lookups <= 0 and node.number != ROOT_NUMBER:
+            directory, parent, file = node.directory, node.parent, node.file
+            if file is not None and file.handles:
+                return
+            if file is not None:
+                self.idle.append(file)
+                node.file = None
             if directory is not None and (directory.nodes or directory.handles):
                 return
             self._nodes.pop(node.number, None)
@@ -201,13 +209,16 @@ class Nodes:
                 names = self.directory_of(above).nodes
                 if names.get(name) is node:
                     del names[name]
-            if node.entry.links > 1 and self._linked.get(node.entry.identity) is node:
-                del self._linked[node.entry.identity]
+            self._drop_linked(node)
             if parent is None:
                 return
             node = parent
         if node.directory is not None and not (node.directory.nodes or node.directory.handles):
             node.directory.listing.clear()
+
+    def _drop_linked(self, node: Node) -> None:
+        if node.entry.links > 1 and self._linked.get(node.entry.identity) is node:
+            del self._linked[node.entry.identity]
 
     # -- names ---------------------------------------------------------------------------------
 
@@ -235,7 +246,7 @@ class Nodes:
         names = self.directory_of(old).nodes
         if names.get(node.name) is node:
             del names[node.name]
-        node.parent, node.became = parent, None
+        node.parent = parent
         node.entry = replace(node.entry, name=name)
         self.directory_of(parent).nodes[name] = node
         self._rebase(node)

@@ -156,7 +156,6 @@ class Operations(pyfuse3.Operations):
             node = await self._found(parent, text)
         except NotFound:
             return self._replies.nothing
-        node.looked_up_at = time.monotonic()
         return self._told(node)
 
     async def _found(self, parent: Node, name: str) -> Node:
@@ -187,6 +186,7 @@ class Operations(pyfuse3.Operations):
         """The kernel gives look-ups back. Nothing may leave this handler."""
         try:
             self._nodes.forget(inode_list)
+            await self._files.close_idle()
         except Exception as error:
             self.failures.note("forget", error)
 

@@ -41,8 +41,8 @@ class Loaded:
     """A folder that is a node: `node`, or why there is none (`error`).
 
     `is_group` tells that files beside its document belong to no array, also when it has an error.
-    `stamp` are the size and time of the document, `mtime_ns` the time of the newest of all that is
-    said here, both from before it was read: what was changed since has other ones. `access` is what
+    `stamp` are the size and time of the document, `identity` its `Entry.identity`, `mtime_ns` the time of
+    the newest of all that is said here, both from before it was read: what was changed since has other ones. `access` is what
     all of them permit together.
     """
 
@@ -53,6 +53,7 @@ class Loaded:
     is_group: bool = False
     stamp: tuple[int, int] = (0, 0)
     mtime_ns: int = 0
+    identity: int = 0
     access: Access | None = None
 
     @property
@@ -139,7 +140,7 @@ class _Document:
     def _take(self, document: str, entry: Entry, change: int, wait: bool) -> Loaded | None:
         attributes = self._attributes(wait) if document in _V2_PARSERS else None
         entries = [found for found in (entry, attributes) if found]
-        stamps = [(found.size, found.mtime_ns, found.access) for found in entries]
+        stamps = [(found.size, found.mtime_ns, found.identity, found.access) for found in entries]
         signature = (document, change, *stamps)
         if signature != self._signature:
             if not wait:
@@ -151,6 +152,7 @@ class _Document:
                         loaded,
                         stamp=(entry.size, entry.mtime_ns),
                         mtime_ns=max(found.mtime_ns for found in entries),
+                        identity=entry.identity,
                         access=all_of(found.access for found in entries),
                     )
                     self._signature = signature if lasting else None

@@ -403,7 +403,7 @@ class PlainChunks:
 
 
 def _as_file(name: str, entry: Entry) -> Entry:
-    return Entry(name, Kind.FILE, entry.size, entry.mtime_ns, entry.denied, access=entry.access)
+    return replace(entry, name=name, kind=Kind.FILE)
 
 
 # Nobody knows where a name leads that is denied. It is shown in the place of a chunk or a folder of

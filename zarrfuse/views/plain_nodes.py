@@ -13,7 +13,7 @@ from zarrfuse.files.segments import Literal
 from zarrfuse.spec.node import ArrayNode, Node, parse_v3
 from zarrfuse.spec.plain import document, problem
 from zarrfuse.spec.plain_v2 import as_v3
-from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.stores.base import Entry, Kind, entry_of
 from zarrfuse.views.base import join
 from zarrfuse.views.chunks import ChunksFolder, ChunksView
 from zarrfuse.views.hierarchies import Hierarchy
@@ -101,14 +101,15 @@ class PlainNode:
             with self._lock:
                 if self._document is None:
                     loaded = self.loaded
-                    self._document = Literal(self._text(), loaded.mtime_ns, loaded.access)
+                    self._document = Literal(
+                        self._text(), loaded.mtime_ns, loaded.access, loaded.identity
+                    )
         return self._document
 
     def entry(self, *, wait: bool = True) -> Entry:
         """The entry of the `zarr.json` that is shown."""
         written = self.document(wait=wait)
-        access = self.loaded.access
-        return Entry(DOCUMENT, Kind.FILE, written.size, written.mtime_ns, access=access)
+        return entry_of(Entry(DOCUMENT, Kind.FILE, 0, 0, access=self.loaded.access), written)
 
     def _text(self) -> bytes:
         assert self._node is not None
