@@ -221,7 +221,7 @@ import os, sys
 os.setgroups([])
 os.setresgid(65534, 65534, 65534)
 os.setresuid(65534, 65534, 65534)
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o666)
 os.write(fd, b"efgh")
 told = os.fstat(fd)
 os.utime(fd, ns=(1, 1))  # only its owner may
@@ -354,7 +354,7 @@ def test_ordinary_user_has_through_a_mount_what_a_disk_permits(folder: Path) -> 
     os.chown(store / "c/0/0", OWNER, GROUP)
     (store / "c/0/0").chmod(0o666)
     done = in_namespace(folder, READ_AND_WRITE)
-    assert done.stdout == "own root's\nnot written\nnot read\nnobody 640\n", done.stderr
+    assert done.stdout == "own root's\nnot written\nnot read\nnobody 644\n", done.stderr
     assert (store / "own").read_bytes() == b"own more\n"
     replaced = (store / "c/0/0").stat()  # another owner and group: neither can be kept
     assert (replaced.st_uid, replaced.st_gid) == (NOBODY, NOBODY)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from zarrfuse.stores.access import Change
+from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.writing.commits import Commits, Target
@@ -208,3 +208,46 @@ def test_who_is_not_root_keeps_the_group_if_it_is_one_of_theirs_else_gives_it_no
     assert told(shared / "file") == (OTHER, GROUP, 0o640)
     assert told(shared / "foreign") == (OTHER, OTHER, 0o644)
     assert told(shared / "new") == (OTHER, GROUP, 0o640)  # setgid
+
+
+def test_file_and_folder_have_the_mode_and_owner_that_they_are_given(store, root):
+    store.edit("made", create=True, given=Access(0o4751, OTHER, GROUP)).close()
+    store.make_folder("folder", Access(0o1773, OTHER, GROUP))
+    assert told(root / "made") == (OTHER, GROUP, 0o4751)
+    assert told(root / "folder") == (OTHER, GROUP, 0o1773)
+
+
+def test_default_acl_counts_in_the_place_of_the_umask(store, root):
+    everybody = 2**32 - 1
+    default = acl((1, 7, everybody), (2, 7, OTHER), (4, 5, everybody), (16, 7, everybody))
+    default += struct.pack("<HHI", 32, 0, everybody)
+    try:
+        os.setxattr(root, DEFAULT_ACL, default)
+    except OSError:
+        pytest.skip("this file system has no ACLs")
+    (root / "by_kernel").touch(0o666)
+    for name, mode in (("shared", 0o644), ("private", 0o600)):
+        store.edit(name, create=True, given=Access(mode, OWNER, GROUP)).close()
+    assert os.getxattr(root / "shared", ACL) == os.getxattr(root / "by_kernel", ACL)
+    assert told(root / "shared") == (OWNER, GROUP, 0o660)
+    assert told(root / "private") == (OWNER, GROUP, 0o600)  # the mask of its ACL
+
+
+AS_SOMEBODY_FOR_OTHERS = f"""
+import os, sys
+from zarrfuse.stores.access import Access, Change
+from zarrfuse.stores.local_writing import WritableLocalStore
+os.chmod(sys.argv[1], 0o1777)
+store = WritableLocalStore(sys.argv[1])
+os.setgroups([])
+os.setegid({OTHER})
+os.seteuid({OTHER})
+store.edit("made", create=True, given=Access(0o6775, {OWNER}, {GROUP})).close()
+store.make_folder("folder", Access(0o2770, {OWNER}, {GROUP}))
+"""
+
+
+def test_who_is_not_root_gives_others_no_setuid_file_of_their_own(root):
+    subprocess.run([sys.executable, "-c", AS_SOMEBODY_FOR_OTHERS, root], check=True)
+    assert told(root / "made") == (OTHER, OTHER, 0o755)
+    assert told(root / "folder") == (OTHER, OTHER, 0o700)

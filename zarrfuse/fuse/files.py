@@ -226,8 +226,10 @@ class Files:
 
     # -- making --------------------------------------------------------------------------------
 
-    async def create(self, parent: Node, name: str, flags: int) -> tuple[pyfuse3.FileInfo, Node]:
-        """Make a file and open it.
+    async def create(
+        self, parent: Node, name: str, flags: int, given: Access
+    ) -> tuple[pyfuse3.FileInfo, Node]:
+        """Make a file of the mode and owner `given`, and open it.
 
         One that has come to be there meanwhile is not opened: who may, the kernel checks. It looks it up.
         """
@@ -236,7 +238,7 @@ class Files:
 
         def made(folder: Folder) -> Writer:
             try:
-                return folder.create(name, exclusive=is_exclusive)
+                return folder.create(name, exclusive=is_exclusive, given=given)
             except Exists:
                 if is_exclusive:
                     raise
@@ -262,9 +264,8 @@ class Files:
 
     def _made(self, parent: Node, name: str, writer: Writer) -> Node:
         """The node of a file that was made just now."""
-        entry = Entry(
-            name, Kind.FILE, writer.size, writer.mtime_ns, access=new_file(parent.entry.access)
-        )
+        access = getattr(writer, "given", None) or new_file(parent.entry.access)
+        entry = Entry(name, Kind.FILE, writer.size, writer.mtime_ns, access=access)
         if is_live(writer):
             entry = entry_of(replace(entry, access=None), writer)
             node = self._nodes.found(parent, entry)
@@ -430,6 +431,8 @@ class Files:
             directory.making.add(node.name)
         else:
             file.is_made = False
+            if file.copy is not None:
+                file.copy.given = None  # what is stored hands its mode and owner on
             directory.making.discard(node.name)
             node.update(entry)
             file.known = entry

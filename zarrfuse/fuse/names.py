@@ -22,6 +22,7 @@ from zarrfuse.fuse.files import SLOWEST_STORE, Files
 from zarrfuse.fuse.folders import Folders
 from zarrfuse.fuse.listing import is_hidden
 from zarrfuse.fuse.nodes import Directory, Node, Nodes
+from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.base import Folder
 from zarrfuse.views.control import CONTROL_NAME, bare
@@ -98,12 +99,12 @@ class Names:
         self._folders.drop(directory, name)
         self._nodes.unname(parent, name)
 
-    async def mkdir(self, parent: Node, name: str) -> Node:
+    async def mkdir(self, parent: Node, name: str, given: Access) -> Node:
         """Make an empty folder."""
         self.check(parent, name)
 
         def made(folder: Folder) -> Entry:
-            folder.make_folder(name)
+            folder.make_folder(name, given)
             return folder.lookup(name)
 
         entry = await self._folders.ask(parent, made)

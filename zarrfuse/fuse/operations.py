@@ -26,7 +26,7 @@ from zarrfuse.fuse.names import Names
 from zarrfuse.fuse.nodes import Node, Nodes, is_same
 from zarrfuse.fuse.replies import OWN_OFFSETS, Replies
 from zarrfuse.fuse.workers import Workers
-from zarrfuse.stores.access import Change
+from zarrfuse.stores.access import Access, Change, made_by
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.attributes import attributes
 from zarrfuse.views.base import Folder
@@ -318,7 +318,8 @@ class Operations(pyfuse3.Operations):
         """Make a file and open it; one that has come to be there meanwhile is opened."""
         parent, text = self._nodes[parent_inode], os.fsdecode(name)
         self._names.check(parent, text)
-        info, node = await self._files.create(parent, text, flags)
+        given = made_by(Access(mode & 0o7777, ctx.uid, ctx.gid), parent.entry.access)
+        info, node = await self._files.create(parent, text, flags, given)
         return info, self._told(node)
 
     async def read(  # type: ignore[override]  # any buffer will do
@@ -383,7 +384,10 @@ class Operations(pyfuse3.Operations):
         self, parent_inode: int, name: bytes, mode: int, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
         """Make an empty folder."""
-        return self._told(await self._names.mkdir(self._nodes[parent_inode], os.fsdecode(name)))
+        parent = self._nodes[parent_inode]
+        asked = Access(mode & 0o7777, ctx.uid, ctx.gid)
+        given = made_by(asked, parent.entry.access, is_folder=True)
+        return self._told(await self._names.mkdir(parent, os.fsdecode(name), given))
 
     @changing
     async def rename(

@@ -104,6 +104,21 @@ def new_file(folder: Access | None) -> Access | None:
     return None if folder is None else _new(folder, 0o666 & ~_umask())
 
 
+def made_by(asked: Access, folder: Access | None, *, is_folder: bool = False) -> Access:
+    """That of a new file or folder, as on a disk. `asked`: the mode asked for, and who asks.
+
+    A setgid folder gives its group, and setgid itself to folders.
+    """
+    if folder is None or not folder.mode & S_ISGID:
+        return asked
+    mode = asked.mode
+    if is_folder:
+        mode |= S_ISGID
+    elif asked.uid and asked.gid != folder.gid:  # perhaps not a member of the group
+        mode &= ~S_ISGID
+    return Access(mode, asked.uid, folder.gid)
+
+
 def new_folder(folder: Access | None) -> Access | None:
     """That of a new folder in a folder; see `new_file`."""
     if folder is None:

@@ -164,11 +164,14 @@ class WritableStore(Store, Protocol):
         write: bool = True,
         create: bool = False,
         exclusive: bool = False,
+        given: Access | None = None,
         wait: bool = True,
     ) -> File:
         """Open a stored file in place; `write=False` to read only, as it is now and will be.
 
         `create`: make an empty one if there is none; `exclusive`: raise `Exists` if there is one.
+        `given`: mode and owner of a new one, as far as they can be given; without, it belongs to who
+        owns the folder, with the mode that the umask leaves.
         Raises `NotFound` (the file, or the folder it would lie in), `IsAFolder`, `Denied`.
         """
 
@@ -215,8 +218,11 @@ class WritableStore(Store, Protocol):
     def link(self, key: str, new_key: str) -> None:
         """Store the file `key` under a second name. Raises `Exists`, `NotFound`."""
 
-    def make_folder(self, key: str) -> None:
-        """Make an empty folder. Raises `Exists`, `NotFound` if there is none to make it in."""
+    def make_folder(self, key: str, given: Access | None = None) -> None:
+        """Make an empty folder; `given`: see `edit`.
+
+        Raises `Exists`, `NotFound` if there is none to make it in.
+        """
 
     def remove_folder(self, key: str) -> None:
         """Delete an empty folder. Raises `NotEmpty`, `NotFound`, `NotAFolder`."""

@@ -75,8 +75,8 @@ class WritableLocalStore(LocalStore, WritableStore):
     """The files below one folder, to be read and written. Implements `base.WritableStore`.
 
     Raises `SourceError` when `root` is no folder, cannot be read, or lies on a file system that is
-    mounted read-only. New files and folders get the modes that the umask leaves, and belong to who owns
-    their folder if this process is root; a file that is replaced hands owner, mode and ACL on.
+    mounted read-only. Whose a new file or folder is, and its mode, `ownership` says; a file that is
+    replaced hands owner, mode and ACL on.
     """
 
     in_place = True
@@ -97,6 +97,7 @@ class WritableLocalStore(LocalStore, WritableStore):
         write: bool = True,
         create: bool = False,
         exclusive: bool = False,
+        given: Access | None = None,
         wait: bool = True,
     ) -> LocalFile:
         """See `base.WritableStore`."""
@@ -112,10 +113,7 @@ class WritableLocalStore(LocalStore, WritableStore):
                 try:
                     if _is_own(key):
                         return LocalFile(new_file(folder, name, flags), key)
-                    fd = os.open(name, flags | _NEW, 0o666, dir_fd=folder)
-                    with discarding_on_error(folder, name), closing_on_error(fd):
-                        ownership.give_new_file(fd, folder)
-                    return LocalFile(fd, key)
+                    return LocalFile(ownership.make_file(folder, name, flags, given), key)
                 except FileExistsError:
                     if exclusive:
                         raise
@@ -217,7 +215,7 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     # -- folders -----------------------------------------------------------------------------
 
-    def make_folder(self, key: str) -> None:
+    def make_folder(self, key: str, given: Access | None = None) -> None:
         """See `base.WritableStore`."""
         if not key:
             raise Exists("the root is there")
@@ -225,8 +223,7 @@ class WritableLocalStore(LocalStore, WritableStore):
             if _is_own(key):
                 os.mkdir(name, 0o700, dir_fd=folder)
             else:
-                os.mkdir(name, 0o777, dir_fd=folder)
-                ownership.give_new_folder(folder, name)
+                ownership.make_folder(folder, name, given)
 
     def remove_folder(self, key: str) -> None:
         """See `base.WritableStore`."""

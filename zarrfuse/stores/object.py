@@ -125,6 +125,7 @@ class ObjectStore(WritableStore):
         write: bool = True,
         create: bool = False,
         exclusive: bool = False,
+        given: Access | None = None,
         wait: bool = True,
     ) -> File:
         """See `base.WritableStore`. Raises `NotSupported`."""
@@ -183,7 +184,7 @@ class ObjectStore(WritableStore):
         self._bucket.copy(path, new_path, new=True)
         self._folders.saw(_above(new_key))
 
-    def make_folder(self, key: str) -> None:
+    def make_folder(self, key: str, given: Access | None = None) -> None:
         """See `base.WritableStore`. It is remembered here; others see it when a key lies in it."""
         if not key:
             raise Exists("the root is there")

@@ -3,18 +3,21 @@
 Owns what is set when something gets its name. All is set through the descriptor of the new file, before it
 has that name. Used by `local_writing`.
 
-A file that replaces another takes over from that. A new one is as `access.new_file` says, with the default
-ACL of its folder. Only root can give files away; anybody else keeps the group if he can, and where he
-cannot, the group gets no more than others. Setuid and setgid are not taken over: other bytes may be in it.
+A file that replaces another takes over from that. A new one is as it is to be (`given`), or as
+`access.new_file` says, with the default ACL of its folder. Only root can give files away; anybody else
+keeps the group if he can, and where he cannot, the group gets no more than others. Setuid and setgid are
+not taken over, as other bytes may be in it, nor set for an owner or group that could not be given.
 """
 
 import errno
 import os
 import struct
 from contextlib import suppress
-from stat import S_IMODE, S_ISREG
+from stat import S_IMODE, S_ISGID, S_ISREG, S_ISUID
 
 from zarrfuse.stores.access import Access, new_file, new_folder
+from zarrfuse.stores.descriptor import closing_on_error
+from zarrfuse.stores.new_file import discarding_on_error
 
 _ACL = "system.posix_acl_access"
 _DEFAULT_ACL = "system.posix_acl_default"
@@ -57,17 +60,32 @@ def give(fd: int, access: Access) -> None:
     _give(fd, access, None)
 
 
-def give_new_file(fd: int, folder: int) -> None:
-    """Give a file that has just been made in a folder to who owns that, if this process is root."""
-    if os.geteuid() == 0:
-        above = os.fstat(folder)
-        _chown(fd, above.st_uid, above.st_gid)
+def make_file(folder: int, name: str, flags: int, given: Access | None) -> int:
+    """Make a file in a folder and open it; the descriptor.
+
+    `given`: its mode, owner and group, as far as they can be given. Without, it has the mode that the umask
+    leaves, and belongs to who owns the folder if this process is root. Raises `FileExistsError`.
+    """
+    mode = 0o666 if given is None else _first_mode(folder, given)
+    new = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags | new, mode, dir_fd=folder)
+    with discarding_on_error(folder, name), closing_on_error(fd):
+        if given is not None:
+            _give_new(fd, folder, given)
+        elif os.geteuid() == 0:
+            above = os.fstat(folder)
+            _chown(fd, above.st_uid, above.st_gid)
+    return fd
 
 
-def give_new_folder(folder: int, name: str) -> None:
-    """The same for a folder that has just been made. Another one that was put there is left alone."""
-    above = os.fstat(folder)
-    if os.geteuid() or (above.st_uid, above.st_gid) == (0, os.getegid()):
+def make_folder(folder: int, name: str, given: Access | None) -> None:
+    """Make a folder in a folder; `given`: see `make_file`.
+
+    Another one that was put in its place meanwhile is left alone.
+    """
+    above = Access.of(os.fstat(folder))
+    os.mkdir(name, 0o777 if given is None else _first_mode(folder, given), dir_fd=folder)
+    if given is None and (os.geteuid() or above[1:] == (0, os.getegid())):
         return
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -75,12 +93,42 @@ def give_new_folder(folder: int, name: str) -> None:
     except OSError:
         return
     try:
-        access = new_folder(Access.of(above))
-        is_new = os.fstat(fd).st_uid == 0 and not os.listdir(fd)
-        if is_new and access is not None:
+        if os.fstat(fd).st_uid != os.geteuid() or os.listdir(fd):
+            return
+        if given is not None:
+            _give_new(fd, folder, given)
+        elif (access := new_folder(above)) is not None:
             _chown(fd, access.uid, access.gid)
     finally:
         os.close(fd)
+
+
+def _first_mode(folder: int, given: Access) -> int:
+    """With which mode to make what is given away or opened up by `_give_new`, in a folder.
+
+    A default ACL counts in the place of the umask, which the kernel has applied before this process is
+    asked: so the group's bits do not limit it, unless there are none.
+    """
+    mode = given.mode & _PERMISSIONS
+    if _acl(folder, _DEFAULT_ACL) is None:
+        return mode & 0o700
+    return mode | (mode & 0o700) >> 3 if mode & 0o070 else mode
+
+
+def _give_new(fd: int, folder: int, given: Access) -> None:
+    """Set owner, group and mode of a new, empty file or folder; with a default ACL the mode is right."""
+    is_of_group = _chown(fd, given.uid, given.gid)
+    status = os.fstat(fd)
+    mode = S_IMODE(status.st_mode)
+    if _acl(folder, _DEFAULT_ACL) is None:
+        mode = given.mode if is_of_group else given.mode & _like_others(given.mode)
+    mode |= given.mode & ~_PERMISSIONS
+    if status.st_uid != given.uid:
+        mode &= ~S_ISUID
+    if not is_of_group:
+        mode &= ~S_ISGID
+    if S_IMODE(status.st_mode) != mode:
+        os.fchmod(fd, mode)
 
 
 def _make_new(fd: int, folder: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from zarrfuse.errors import ReadOnly
-from zarrfuse.stores.access import Change
+from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Reader
 from zarrfuse.writing.working_copy import WorkingCopy
 
@@ -72,9 +72,10 @@ class Folder(Protocol):
 
     # Writing. A view that cannot be written leaves these as they are. All may wait.
 
-    def create(self, name: str, *, exclusive: bool = False) -> Writer:
+    def create(self, name: str, *, exclusive: bool = False, given: Access | None = None) -> Writer:
         """A new, empty file. What is changed in place is there at once; a working copy is once it is
-        stored, and unless `exclusive` it may replace one that is there.
+        stored, and unless `exclusive` it may replace one that is there. `given`: its mode, owner and
+        group, as far as the store can give them.
 
         Raises `Exists`, `NotFound` (the folder is gone), `NotSupported`, `IsAFolder`.
         """
@@ -108,8 +109,8 @@ class Folder(Protocol):
         """Store a file under a second, new name. Raises `Exists`, `NotSupported`."""
         raise _read_only()
 
-    def make_folder(self, name: str) -> None:
-        """Make an empty folder. Raises `Exists`, `NotSupported`."""
+    def make_folder(self, name: str, given: Access | None = None) -> None:
+        """Make an empty folder; `given`: see `create`. Raises `Exists`, `NotSupported`."""
         raise _read_only()
 
     def remove_folder(self, name: str) -> None:

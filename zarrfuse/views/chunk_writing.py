@@ -74,15 +74,18 @@ class ChunkWriting:
         """A file that is neither a chunk nor a document, to be read as it is and will be."""
         return ordinary.open_(self._store, join(folder.path, name), wait=wait)
 
-    def create(self, folder: "ChunksFolder", name: str, *, exclusive: bool) -> Writer:
+    def create(
+        self, folder: "ChunksFolder", name: str, *, exclusive: bool, given: Access | None
+    ) -> Writer:
         """Raises `NotSupported` for chunks that cannot be split, and for parts."""
         place = self._place(folder, name)
         if place.what is What.ORDINARY:
-            return ordinary.create(self._commits, place.key, exclusive=exclusive)
+            return ordinary.create(self._commits, place.key, exclusive=exclusive, given=given)
         there = self._in_the_way(folder, name, place)
         if there is not None and exclusive:
             raise Exists(f"{place.key} is there")
-        return WorkingCopy(self._commits, is_new=exclusive)
+        new = given if there is None else None  # what is replaced hands its own on
+        return ordinary.new_copy(self._commits, exclusive=exclusive, given=new)
 
     def write(self, folder: "ChunksFolder", name: str) -> Writer:
         """Raises as `create`. Of a chunk that is not whole, the first change raises `Corrupt`."""
@@ -244,12 +247,12 @@ class ChunkWriting:
 
     # -- folders, and both -------------------------------------------------------------------
 
-    def make_folder(self, folder: "ChunksFolder", name: str) -> None:
+    def make_folder(self, folder: "ChunksFolder", name: str, given: Access | None = None) -> None:
         """Not under the name of a part."""
         place = self._place(folder, name)
         if _entry(folder, name) is not None:
             raise Exists(f"{place.key} is there")
-        self._store.make_folder(place.key)
+        self._store.make_folder(place.key, given)
 
     def remove_folder(self, folder: "ChunksFolder", name: str) -> None:
         """One in which only hidden files are left is not empty."""

@@ -21,7 +21,7 @@ from zarrfuse.spec.active import Active, add_facts, below, joined
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.zep10 import TieredStorage
-from zarrfuse.stores.access import Change
+from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.views.acting import before_opening
 from zarrfuse.views.base import Facts, Folder, Writer, join
@@ -216,9 +216,9 @@ class ChunksFolder(Folder):
 
     # -- writing -----------------------------------------------------------------------------
 
-    def create(self, name: str, *, exclusive: bool = False) -> Writer:
+    def create(self, name: str, *, exclusive: bool = False, given: Access | None = None) -> Writer:
         """See `views.base.Folder`, and `chunk_writing` for this and all that follow."""
-        return self._view.writing.create(self, name, exclusive=exclusive)
+        return self._view.writing.create(self, name, exclusive=exclusive, given=given)
 
     def write(self, name: str) -> Writer:
         """See `views.base.Folder`."""
@@ -240,9 +240,9 @@ class ChunksFolder(Folder):
         """See `views.base.Folder`."""
         self._view.writing.link(self, name, self._other(to), new_name)
 
-    def make_folder(self, name: str) -> None:
+    def make_folder(self, name: str, given: Access | None = None) -> None:
         """See `views.base.Folder`."""
-        self._view.writing.make_folder(self, name)
+        self._view.writing.make_folder(self, name, given)
 
     def remove_folder(self, name: str) -> None:
         """See `views.base.Folder`."""

@@ -6,16 +6,19 @@ what is opened is the stored file; elsewhere it is a working copy, stored whole.
 """
 
 from zarrfuse.errors import Exists, IsAFolder, NotFound
+from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Kind, Reader, WritableStore
 from zarrfuse.views.base import Writer
 from zarrfuse.writing.commits import Commits, Target
 from zarrfuse.writing.working_copy import WorkingCopy
 
 
-def create(commits: Commits, key: str, *, exclusive: bool = False) -> Writer:
+def create(
+    commits: Commits, key: str, *, exclusive: bool = False, given: Access | None = None
+) -> Writer:
     """A new, empty file. See `views.base.Folder.create`."""
     if commits.in_place:
-        return commits.store.edit(key, create=True, exclusive=True)
+        return commits.store.edit(key, create=True, exclusive=True, given=given)
     try:
         there = commits.store.stat(key)
     except NotFound:
@@ -24,7 +27,16 @@ def create(commits: Commits, key: str, *, exclusive: bool = False) -> Writer:
         _check_file(there.kind, key)
         if exclusive:
             raise Exists(f"{key} is there")
-    return WorkingCopy(commits, is_new=exclusive)
+        given = None
+    return new_copy(commits, exclusive=exclusive, given=given)
+
+
+def new_copy(commits: Commits, *, exclusive: bool, given: Access | None) -> WorkingCopy:
+    """An empty working copy, which gets mode and owner when it is stored, if the store has these."""
+    copy = WorkingCopy(commits, is_new=exclusive)
+    if commits.in_place:
+        copy.given = given
+    return copy
 
 
 def write(commits: Commits, key: str) -> Writer:

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias
 
 from zarrfuse.errors import Elsewhere, IsAFolder, NotAFolder, NotEmpty, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
-from zarrfuse.stores.access import Change
+from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.views import plain_files, plain_folders
 from zarrfuse.views.base import Facts, Folder, Writer, join
@@ -184,9 +184,9 @@ class PlainFolder(PlacedFolder[PlainNode]):
 
     # -- writing: see `views.base.Folder`, and `plain_writing` for what these do --------------
 
-    def create(self, name: str, *, exclusive: bool = False) -> Writer:
+    def create(self, name: str, *, exclusive: bool = False, given: Access | None = None) -> Writer:
         """See `views.base.Folder`."""
-        return self._file(name).create(exclusive=exclusive)
+        return self._file(name).create(exclusive=exclusive, given=given)
 
     def write(self, name: str) -> Writer:
         """See `views.base.Folder`."""
@@ -230,9 +230,10 @@ class PlainFolder(PlacedFolder[PlainNode]):
             raise IsAFolder(f"{join(self.path, name)} is a folder")
         plain_files.link(self._file(name), to._file(new_name))
 
-    def make_folder(self, name: str) -> None:
+    def make_folder(self, name: str, given: Access | None = None) -> None:
         """See `views.base.Folder`."""
-        plain_folders.make_folder(folder_at(self._writing, self._place_of(name, True), name))
+        found = folder_at(self._writing, self._place_of(name, True), name)
+        plain_folders.make_folder(found, given)
 
     def remove_folder(self, name: str) -> None:
         """See `views.base.Folder`."""

@@ -21,6 +21,7 @@ from zarrfuse.stores.descriptor import read_full
 from zarrfuse.views.base import Writer, join
 from zarrfuse.views.chunks import ChunksFolder
 from zarrfuse.views.nodes import LARGEST_DOCUMENT
+from zarrfuse.views.ordinary import new_copy
 from zarrfuse.views.plain_nodes import DOCUMENT, PlainNode
 from zarrfuse.views.plain_writing import PlainWriting
 from zarrfuse.writing.commits import write_all
@@ -55,11 +56,13 @@ class DocumentFile:
             raise NotSupported(self.node.refused)
         return self.folder.open(DOCUMENT) if self.node.node is None else self.node.document()
 
-    def create(self, *, exclusive: bool) -> Writer:
+    def create(self, *, exclusive: bool, given: Access | None) -> Writer:
         self._check()
-        if exclusive and self.exists():
-            raise Exists(f"{self.title} is there")
-        return WorkingCopy(self.writing.commits, is_new=exclusive)
+        if self.exists():
+            if exclusive:
+                raise Exists(f"{self.title} is there")
+            given = None
+        return new_copy(self.writing.commits, exclusive=exclusive, given=given)
 
     def write(self) -> Writer:
         self._check()

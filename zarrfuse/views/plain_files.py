@@ -10,7 +10,7 @@ from typing import Protocol
 
 from zarrfuse.errors import Exists, IsAFolder, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
-from zarrfuse.stores.access import Change, new_file
+from zarrfuse.stores.access import Access, Change, new_file
 from zarrfuse.stores.base import Kind, Reader, access_of
 from zarrfuse.views.base import Writer, join
 from zarrfuse.views.chunks import ChunksFolder
@@ -30,7 +30,7 @@ class File(Protocol):
     def open(self) -> Reader:
         """See `views.base.Folder`."""
 
-    def create(self, *, exclusive: bool) -> Writer:
+    def create(self, *, exclusive: bool, given: Access | None) -> Writer:
         """See `views.base.Folder`."""
 
     def write(self) -> Writer:
@@ -62,8 +62,8 @@ class StoredFile:
     def open(self) -> Reader:
         return self.folder.open(self.name)
 
-    def create(self, *, exclusive: bool) -> Writer:
-        return self.folder.create(self.name, exclusive=exclusive)
+    def create(self, *, exclusive: bool, given: Access | None) -> Writer:
+        return self.folder.create(self.name, exclusive=exclusive, given=given)
 
     def write(self) -> Writer:
         return self.folder.write(self.name)
@@ -132,11 +132,10 @@ class LooseFile:
     def open(self) -> Reader:
         return self.writing.loose.open(self.key)
 
-    def create(self, *, exclusive: bool) -> Writer:
+    def create(self, *, exclusive: bool, given: Access | None) -> Writer:
         array = self.writing.chunks.store.stat(self.key.array)
-        return self.writing.loose.create(
-            self.key, exclusive=exclusive, access=new_file(array.access)
-        )
+        access = given or new_file(array.access)
+        return self.writing.loose.create(self.key, exclusive=exclusive, access=access)
 
     def write(self) -> Writer:
         return self.writing.loose.open(self.key)

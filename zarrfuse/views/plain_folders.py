@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from zarrfuse.errors import Exists, NotEmpty, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Kind
 from zarrfuse.views.chunks import ChunksFolder
 from zarrfuse.views.places import InChunks
@@ -62,11 +63,11 @@ def _of_chunks(chunks: PlainChunks, coords: Coords, name: str) -> FolderName:
     return FolderName(above, stored_name, is_of_chunks=True)
 
 
-def make_folder(found: FolderName) -> None:
+def make_folder(found: FolderName, given: Access | None) -> None:
     """See `views.base.Folder`. A folder of chunks that stands for no stored one is always there."""
     if found.above is None:
         raise Exists(f"{found.name} is there")
-    found.above.make_folder(found.name)
+    found.above.make_folder(found.name, given)
 
 
 def remove_folder(writing: PlainWriting, found: FolderName, path: str) -> None:

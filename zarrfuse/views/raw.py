@@ -7,7 +7,7 @@ writes here does so as if there were no mount. Nothing is written in the folder 
 from collections.abc import Iterator
 
 from zarrfuse.errors import Denied, Elsewhere, ReadOnly
-from zarrfuse.stores.access import Change
+from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.views import ordinary
 from zarrfuse.views.base import Facts, Folder, Writer, join
@@ -57,9 +57,10 @@ class RawFolder(Folder):
 
     # -- writing -----------------------------------------------------------------------------
 
-    def create(self, name: str, *, exclusive: bool = False) -> Writer:
+    def create(self, name: str, *, exclusive: bool = False, given: Access | None = None) -> Writer:
         """See `views.base.Folder`."""
-        return ordinary.create(self._writing, self._changed(name), exclusive=exclusive)
+        key = self._changed(name)
+        return ordinary.create(self._writing, key, exclusive=exclusive, given=given)
 
     def write(self, name: str) -> Writer:
         """See `views.base.Folder`."""
@@ -84,9 +85,9 @@ class RawFolder(Folder):
         new_key = self._other(to)._changed(new_name)
         self._writing.store.link(self._changed(name), new_key)
 
-    def make_folder(self, name: str) -> None:
+    def make_folder(self, name: str, given: Access | None = None) -> None:
         """See `views.base.Folder`."""
-        self._writing.store.make_folder(self._changed(name))
+        self._writing.store.make_folder(self._changed(name), given)
 
     def remove_folder(self, name: str) -> None:
         """See `views.base.Folder`."""
