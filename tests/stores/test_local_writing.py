@@ -316,6 +316,7 @@ def test_file_that_is_replaced_hands_its_mode_on(store, root, umask):
 AS_NOBODY = """
 import os, sys
 from zarrfuse.errors import errno_of
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.local_writing import WritableLocalStore
 store = WritableLocalStore(sys.argv[1])
 source = os.open("/proc/self/exe", os.O_RDONLY)

@@ -457,7 +457,7 @@ class Files:
     async def hold(self, node: Node | None) -> Handle | None:
         """Open a file that is about to lose its name: a program may just have looked that up.
 
-        Nothing is opened of a store that cannot read a file without a name. To be closed when it has lost it.
+        Close it when the name is lost. Nothing is opened of a store that cannot read a file without a name.
         """
         if node is None or node.entry.kind is not Kind.FILE:
             return None

@@ -128,16 +128,30 @@ class Replies:
                     return False
         return True
 
+    def _new(self, entry: Entry, number: int, *, live: bool) -> pyfuse3.EntryAttributes:
+        """As `_filled`; quick for stored files, of which a listing may have 100,000."""
+        size = entry.size
+        if entry.kind is not Kind.FILE or live or entry.denied or not 0 <= size <= _LARGEST_SIZE:
+            return self._filled(entry, number, live=live)
+        filled = self._file
+        filled.entry_timeout, filled.st_nlink = self._ttl_s, 1
+        if entry.access is not self._file_access:
+            self._give_file(entry.access)
+        filled.st_ino = number
+        filled.st_size = size
+        filled.st_blocks = (size + 511) >> 9
+        filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
+        return filled
+
     def names(
         self, token: pyfuse3.ReaddirToken, nodes: Nodes, opened: OpenFolder, first: int
     ) -> None:
         """Put the names of a folder into a reply, from one place on, until it is full."""
-        reply, is_file, told = pyfuse3.readdir_reply, Kind.FILE, nodes.told
-        parent, entries, kept = opened.node, opened.entries, self._file
+        reply, told = pyfuse3.readdir_reply, nodes.told
+        parent, entries = opened.node, opened.entries
         directory = nodes.directory_of(parent)
         known_nodes, changed = directory.nodes, directory.listing.changed
         live = directory.is_live
-        ttl_s = self._ttl_s
         for place in range(first, len(entries)):
             entry = entries[place]
             if changed and entry.name in changed:
@@ -150,27 +164,9 @@ class Replies:
                 node = None
             try:
                 name = entry.name.encode("utf-8", "surrogateescape")  # fsencode, without the call
-                size = entry.size
                 if node is None:
-                    number = nodes.last_number + 1
-                    if (
-                        entry.kind is is_file
-                        and not live
-                        and not entry.denied
-                        and entry.links == 1
-                        and 0 <= size <= _LARGEST_SIZE
-                    ):
-                        # What `_filled` does, without the call: this is run 100,000 times in a row.
-                        filled = kept
-                        filled.entry_timeout, filled.st_nlink = ttl_s, 1
-                        if entry.access is not self._file_access:
-                            self._give_file(entry.access)
-                        filled.st_ino = number
-                        filled.st_size = size
-                        filled.st_blocks = (size + 511) >> 9
-                        filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
-                    elif entry.links == 1:
-                        filled = self._filled(entry, number, live=live)
+                    if entry.links == 1:
+                        filled = self._new(entry, nodes.last_number + 1, live=live)
                     else:  # its node may be that of another name
                         node = nodes.found(parent, entry)
                         filled = self.attributes(node)

@@ -41,9 +41,9 @@ class Loaded:
     """A folder that is a node: `node`, or why there is none (`error`).
 
     `is_group` tells that files beside its document belong to no array, also when it has an error.
-    `stamp` are the size and time of the document, `identity` its `Entry.identity`, `mtime_ns` the time of
-    the newest of all that is said here, both from before it was read: what was changed since has other ones. `access` is what
-    all of them permit together.
+    `stamp` are the size and time of the document, `identity` is its `Entry.identity`, `mtime_ns` the time
+    of the newest of all documents that count, all from before they were read: what was changed since has
+    others. `access` is what all of these documents permit together.
     """
 
     path: str
