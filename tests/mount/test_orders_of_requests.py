@@ -116,6 +116,24 @@ def test_who_has_a_replaced_file_open_keeps_it(
         run(requests)
 
 
+def test_an_open_document_has_the_size_of_its_bytes_when_others_write_it_in_place(
+    source: Path,
+) -> None:
+    """A program in the store may be given the number of the file that it replaces, too."""
+
+    async def requests(kernel: PlayedKernel) -> None:
+        file = await kernel.open(DOCUMENT, await kernel.lookup(DOCUMENT), os.O_RDONLY)
+        before = await kernel.read(file)
+        (source / DOCUMENT).write_bytes(text(1))
+        assert await kernel.lookup(DOCUMENT) != file.inode
+        assert version(await kernel.read(await opened(kernel, DOCUMENT, os.O_RDONLY))) == 1
+        assert await kernel.read(file) == before
+        assert await kernel.size(file.inode) == len(before)
+
+    with serving(source, "plain") as run:
+        run(requests)
+
+
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR])
 @files
 def test_an_inode_that_nobody_has_open_becomes_that_of_the_new_file(

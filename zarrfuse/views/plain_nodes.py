@@ -101,8 +101,10 @@ class PlainNode:
             with self._lock:
                 if self._document is None:
                     loaded = self.loaded
+                    # It holds the bytes of one moment, so what is written in place is another file.
+                    identity = hash((loaded.identity, loaded.mtime_ns, *loaded.stamp))
                     self._document = Literal(
-                        self._text(), loaded.mtime_ns, loaded.access, loaded.identity
+                        self._text(), loaded.mtime_ns, loaded.access, loaded.identity and identity
                     )
         return self._document
 
