@@ -171,6 +171,13 @@ def refused(code: int, call: Callable[[], object]) -> None:
         raise AssertionError(f"that should have been {errno.errorcode[code]}")
 
 
+def open_files(path: Path) -> int:
+    """How many handles are open in the mount that a path lies in; none on a disk."""
+    point = next(above for above in path.parents if os.path.ismount(above))
+    status = point / ".zarrfuse/status.json"
+    return int(json.loads(status.read_bytes())["open_files"]) if status.exists() else 0
+
+
 def holds(place: Place, path: Path, data: bytes) -> str:
     """A file is stored with these bytes, and everybody sees so."""
     shown, stored = content(path), place.stored(path)
@@ -561,10 +568,11 @@ def close_a_copy(place: Place) -> str | None:
 def close_an_empty_one(place: Place) -> str | None:
     if not place.may_be_empty:
         raise NothingToTry
+    before = open_files(place.new)
     with opened(place.new, WRITE | os.O_CREAT):
         pass
     # The last close is not waited for: then it is stored, or is not there any more.
-    wait_for(lambda: place.stored(place.new) is not None or not os.path.lexists(place.new))
+    wait_for(lambda: open_files(place.new) == before)
     return holds(place, place.new, b"")
 
 
