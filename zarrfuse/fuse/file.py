@@ -29,38 +29,48 @@ class File:
         "_closing",
         "_guard",
         "_replaced",
+        "_storing",
         "content",
+        "copy",
         "handles",
         "is_broken",
+        "is_live",
         "is_made",
         "is_refused",
         "known",
-        "storing",
         "writer",
     )
 
     def __init__(self, content: Reader, known: Entry, writer: Writer | None = None) -> None:
-        self.content = content
-        self.known = known
-        """What was stored when it was opened, or stored last."""
-        self.writer = writer
+        self._set(content, known, writer)
         self.handles = 0
         self.is_made = False
         self.is_broken = False
         """Whether a write failed, so that what there is must not be stored."""
         self.is_refused = False
         """Whether a program was told that it cannot be stored as it is."""
-        self.storing = trio.Lock()
-        """Held while it is stored, and while it gets another name or none."""
+        self._storing: trio.Lock | None = None
         self._guard = threading.Lock()
         self._calls = 0
         self._replaced: list[Reader] = []
         self._closing = False
 
-    @property
-    def copy(self) -> WorkingCopy | None:
+    def _set(self, content: Reader, known: Entry, writer: Writer | None) -> None:
+        self.content = content
+        self.known = known
+        """What was stored when it was opened, or stored last."""
+        self.writer = writer
+        self.copy = writer if isinstance(writer, WorkingCopy) else None
         """The working copy, if it is one."""
-        return self.writer if isinstance(self.writer, WorkingCopy) else None
+        self.is_live = is_live(content)
+        """Whether it is the stored file itself, so that its size and time are those of now."""
+
+    @property
+    def storing(self) -> trio.Lock:
+        """Held while it is stored, and while it gets another name or none."""
+        if self._storing is None:
+            self._storing = trio.Lock()
+        return self._storing
 
     @property
     def is_changed(self) -> bool:
@@ -69,13 +79,13 @@ class File:
         return self.is_broken or (copy is not None and copy.changed)
 
     @property
-    def is_live(self) -> bool:
-        """Whether it is the stored file itself, so that its size and time are those of now."""
-        return is_live(self.content)
+    def is_ahead(self) -> bool:
+        """Whether what is stored, if anything, is not what it holds."""
+        return self.writer is not None and (self.is_changed or self.is_made)
 
     def is_current(self, entry: Entry) -> bool:
         """Whether it is what an entry tells of, which was found under its name."""
-        if self.is_live or self.is_changed or self.is_made:
+        if self.is_ahead or self.is_live:
             return True
         return (entry.size, entry.mtime_ns) == (self.known.size, self.known.mtime_ns)
 
@@ -89,7 +99,8 @@ class File:
 
     def take(self, content: Reader, known: Entry, writer: Writer | None) -> None:
         """Go on with another content."""
-        before, self.content, self.known, self.writer = self.content, content, known, writer
+        before = self.content
+        self._set(content, known, writer)
         with self._guard:
             if self._calls:
                 self._replaced.append(before)

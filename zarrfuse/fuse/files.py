@@ -87,18 +87,18 @@ class Files:
 
     async def open(self, node: Node, flags: int) -> pyfuse3.FileInfo:
         """Open an inode. Raises `Stale` if the kernel has to look its name up again."""
-        file = await self._opened(node, write=bool(flags & WRITING))
-        handle = self._handle_on(node, file)
-        try:
-            if node.is_unsure:
-                self.void(node)
-                if flags & os.O_APPEND:  # the kernel says where the end is, and does not ask before
-                    raise Stale(f"{node.name} has another size by now")
-            if flags & os.O_TRUNC and file.content.size:
-                await self.truncate(handle, 0)
-        except BaseException:
-            await self.close(handle)
-            raise
+        handle = self._handle_on(node, await self._opened(node, write=bool(flags & WRITING)))
+        if node.is_unsure or flags & os.O_TRUNC:
+            try:
+                if node.is_unsure:
+                    self.void(node)
+                    if flags & os.O_APPEND:  # the kernel knows where the end is, and does not ask
+                        raise Stale(f"{node.name} has another size by now")
+                if flags & os.O_TRUNC and handle.file.content.size:
+                    await self.truncate(handle, 0)
+            except BaseException:
+                await self.close(handle)
+                raise
         return self._info(handle)
 
     async def _opened(self, node: Node, *, write: bool) -> File:
@@ -109,20 +109,46 @@ class Files:
             file = node.file
             if file is not None and file.is_current(node.entry) and (file.writer or not write):
                 return file
-            parent, name = node.parent, node.name
-            if parent is None or not node.is_named:
-                raise Stale(f"{name} is deleted, or another file")
-            try:
-                content = await self._content(node, write=write)
-            except NotFound:
-                if not await self._has_lost_name(node, parent, name):
-                    await self._check_gone(node, parent, name)
-                    raise  # it is there, and cannot be opened: a node that must not be loaded
-                continue
-            if await self._has_lost_name(node, parent, name):
-                await self._close(content)
-            else:
+            if not node.is_named:
+                raise Stale(f"{node.name} is deleted, or another file")
+            content = None if write else self._at_hand(node)
+            if content is None:
+                content = await self._waited_for(node, write=write)
+            if content is not None:
                 return self._shared(node, content, write=write)
+
+    def _at_hand(self, node: Node) -> Reader | None:
+        """What is stored under the name of an inode, opened; None if it has to be waited for."""
+        try:
+            return None if self._folders.is_moving else node.folder.open(node.name, wait=False)
+        except (BlockingIOError, NotFound):
+            return None
+
+    async def _waited_for(self, node: Node, *, write: bool) -> Any:
+        """As `_content`. None if the mount has changed the name meanwhile. Raises `Stale`."""
+        parent, name = node.parent, node.name
+        assert parent is not None
+        try:
+            content = await self._content(node, write=write)
+        except NotFound:
+            if await self._has_lost_name(node, parent, name):
+                return None
+            await self._check_gone(node, parent, name)
+            raise  # it is there, and cannot be opened: a node that must not be loaded
+        if await self._has_lost_name(node, parent, name):
+            await self._close(content)
+            return None
+        return content
+
+    async def _content(self, node: Node, *, write: bool) -> Any:
+        """What is stored under the name of an inode, opened: a `Reader`, or a `Writer`."""
+        assert node.parent is not None
+        name = node.name
+
+        def opened(folder: Folder) -> Reader:
+            return folder.write(name) if write else folder.open(name)
+
+        return await self._folders.ask(node.parent, opened, late=_close)
 
     async def _has_lost_name(self, node: Node, parent: Node, name: str) -> bool:
         """Whether the mount has renamed or deleted a node meanwhile; waits for the end of that."""
@@ -140,25 +166,11 @@ class Files:
                 self._nodes.unname(parent, name)
             raise Stale(f"{name} is gone; the kernel looks it up again") from None
 
-    async def _content(self, node: Node, *, write: bool) -> Any:
-        """What is stored under the name of an inode, opened: a `Reader`, or a `Writer`."""
-        assert node.parent is not None
-        parent, name = node.parent, node.name
-        content: Reader
-        if write:
-            content = await self._folders.ask(parent, lambda at: at.write(name), late=_close)
-        else:
-            try:
-                content = node.folder.open(name, wait=False)
-            except BlockingIOError:
-                content = await self._folders.ask(parent, lambda at: at.open(name), late=_close)
-        if not 0 <= content.size < 1 << 63:  # what no kernel takes
-            content.close()
-            raise Corrupt(f"{name} is said to have {content.size} bytes")
-        return content
-
     def _shared(self, node: Node, content: Reader, *, write: bool) -> File:
         """The file of an inode, which shares what was opened. Raises `Stale`."""
+        if not 0 <= content.size < 1 << 63:  # what no kernel takes
+            content.close()
+            raise Corrupt(f"{node.name} is said to have {content.size} bytes")
         if isinstance(content, LiveReader):  # which is another one for each who opens it
             return File(content, node.entry)
         writer: Any = content if write else None
@@ -487,18 +499,14 @@ class Files:
 
     # -- the end -------------------------------------------------------------------------------
 
-    async def release(self, fh: int) -> None:
-        """The last user of a handle is gone."""
-        await self.close(self._handles[fh])
-
     async def close(self, handle: Handle | None) -> None:
         """A handle is gone. Nobody can be told any more if something cannot be stored."""
         if handle is None:
             return
         file = handle.file
         try:
-            is_last = file.handles == 1 and file.copy is not None and file.copy.changed
-            if is_last and not file.is_refused and not file.is_broken:
+            is_last = file.copy is not None and file.handles == 1
+            if is_last and file.is_changed and not file.is_refused and not file.is_broken:
                 await self.store(handle)
         finally:
             del self._handles[handle.number]
@@ -508,14 +516,16 @@ class Files:
 
     async def _end(self, node: Node, file: File) -> None:
         """Nobody has the file open any more: it is what is stored."""
+        is_named = node.is_named
         if node.file is file:
-            if not node.is_named and node.lookups > 0:
+            if not is_named and node.lookups > 0:
                 return  # a program may have looked it up while it had a name
             node.file = None
-            if node.is_named:
+            if file.writer is not None and is_named:
                 self._settle(node, file)
-            self._nodes.let_go(node)
-        if file.writer is None and node.is_named:
+            if node.lookups <= 0:
+                self._nodes.let_go(node)
+        if file.writer is None and is_named:
             file.close()
         else:
             await self._close(file)
@@ -529,7 +539,7 @@ class Files:
         """What is known of a name, once nobody has it open."""
         assert node.parent is not None
         directory = self._nodes.directory_of(node.parent)
-        if file.is_live and file.writer is not None:
+        if file.is_live:
             with suppress(OSError):
                 node.update(entry_of(node.entry, file.content))
             self._folders.put(node)

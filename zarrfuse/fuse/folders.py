@@ -78,6 +78,11 @@ class Folders:
                 if not await self.has_moved(parent) and directory.folder is folder:
                     raise
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether any node is being renamed."""
+        return bool(self._moving)
+
     async def has_moved(self, node: Node | None) -> bool:
         """Whether a node, or a folder above it, was being renamed; returns when that has ended."""
         has_moved = False
@@ -112,15 +117,27 @@ class Folders:
             time.monotonic() - directory.listing.listed_at < self._ttl_s and not directory.is_live
         )
 
-    async def entry(self, parent: Node, name: str) -> Entry:
-        """The entry of a name: from a fresh listing, else from the view. Raises `NotFound`."""
-        directory = self._nodes.directory_of(parent)
-        if self.is_fresh(directory):
+    def at_hand(self, directory: Directory, name: str) -> Entry | None:
+        """The entry of a name: from a fresh listing, else from the view. Raises `NotFound`.
+
+        None if it has to be waited for; see `look`.
+        """
+        if self.is_fresh(directory) and name != CONTROL_NAME:  # of which no listing tells
             entry = directory.listing.entries.get(name)
             if entry is None:
                 raise NotFound(f"no {name} in {directory.folder.path or 'the root'}")
             return entry
-        return await self.look(parent, name)
+        if self._moving:
+            return None
+        try:
+            return directory.folder.lookup(name, wait=False)
+        except BlockingIOError:
+            return None
+
+    async def entry(self, parent: Node, name: str) -> Entry:
+        """As `at_hand`, and waits for it."""
+        entry = self.at_hand(self._nodes.directory_of(parent), name)
+        return await self.look(parent, name) if entry is None else entry
 
     async def look(self, parent: Node, name: str) -> Entry:
         """Asked of the view; again, if the mount changed the name before that answered."""
@@ -140,6 +157,11 @@ class Folders:
                 await self.has_moved(node)
             elif directory.nodes.get(name) is node:
                 return entry
+
+    def forget(self, parent: Node, name: str) -> None:
+        """Others have deleted a name."""
+        self._nodes.unname(parent, name)
+        self._nodes.directory_of(parent).listing.entries.pop(name, None)
 
     # -- what the mount changes ----------------------------------------------------------------
 

@@ -149,6 +149,8 @@ class Nodes:
         """The node of what was found under a name; a new one if that is another file."""
         directory = self.directory_of(parent)
         node = directory.nodes.get(entry.name)
+        if node is not None and node.links is None and node.entry == entry:
+            return node
         if node is not None and (directory.is_live or is_same(node.entry, entry)):
             if node.links:
                 self.link(node, parent, entry)
@@ -164,6 +166,8 @@ class Nodes:
 
     def becomes(self, node: Node, entry: Entry) -> None:
         """A node that nobody has open is now that of the file which others put under its name."""
+        if node.entry == entry:
+            return
         if not is_same(node.entry, entry):
             self._drop_linked(node)
             node.seen = None

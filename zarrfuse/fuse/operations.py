@@ -30,7 +30,7 @@ from zarrfuse.stores.access import Access, Change, made_by
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.attributes import attributes
 from zarrfuse.views.base import Folder
-from zarrfuse.views.control import CONTROL_NAME, ControlFolder, RootWithControl
+from zarrfuse.views.control import ControlFolder, RootWithControl
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -152,30 +152,20 @@ class Operations(pyfuse3.Operations):
         parent, text = self._nodes[parent_inode], os.fsdecode(name)
         if is_hidden(text):
             return self._replies.nothing
-        try:
-            node = await self._found(parent, text)
-        except NotFound:
-            return self._replies.nothing
-        return self._told(node)
-
-    async def _found(self, parent: Node, name: str) -> Node:
         directory = self._nodes.directory_of(parent)
-        node = directory.nodes.get(name)
+        node = directory.nodes.get(text)
         if (
-            node is not None
-            and node.file is not None
-            and (node.file.is_changed or node.file.is_made)
-        ):
-            return node  # what is stored is not it
-        if name == CONTROL_NAME and parent is self._nodes.root:
-            return self._nodes.found(parent, Entry(name, Kind.FOLDER, 0, parent.entry.mtime_ns))
-        try:
-            entry = await self._folders.entry(parent, name)
-        except NotFound:
-            self._nodes.unname(parent, name)
-            directory.listing.entries.pop(name, None)
-            raise
-        return self._nodes.found(parent, entry)
+            node is None or node.file is None or not node.file.is_ahead
+        ):  # else it is not what is stored
+            try:
+                entry = self._folders.at_hand(directory, text)
+                if entry is None:
+                    entry = await self._folders.look(parent, text)
+            except NotFound:
+                self._folders.forget(parent, text)
+                return self._replies.nothing
+            node = self._nodes.found(parent, entry)
+        return self._told(node)
 
     def _told(self, node: Node) -> pyfuse3.EntryAttributes:
         filled = self._replies.attributes(node)
@@ -200,14 +190,10 @@ class Operations(pyfuse3.Operations):
     async def _refresh(self, node: Node) -> None:
         """Of a file that is open, and is gone or another one now, what is known stays."""
         file = node.file
-        if not node.is_named or (
-            file is not None and (file.is_changed or file.is_made or file.is_live)
-        ):
+        if not node.is_named or (file is not None and (file.is_ahead or file.is_live)):
             return
         if node.parent is None:
             entry = await self._folders.look(node, "")
-        elif node.name == CONTROL_NAME and node.parent is self._nodes.root:
-            return
         else:
             try:
                 entry = await self._folders.entry(node.parent, node.name)
@@ -365,7 +351,7 @@ class Operations(pyfuse3.Operations):
     @answered
     async def release(self, fh: int) -> None:
         """The last user of a handle is gone."""
-        await self._files.release(fh)
+        await self._files.close(self._files[fh])
 
     # -- changes of names ----------------------------------------------------------------------
 

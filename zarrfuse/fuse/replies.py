@@ -71,11 +71,6 @@ class Replies:
         filled.st_uid = access.uid
         filled.st_gid = access.gid
 
-    def _give_file(self, access: Access | None) -> None:
-        """The next files told of have this access. Nearly always those before had it, too."""
-        self._file_access = access
-        self._give(self._file, stat.S_IFREG, access or self._own_file)
-
     def attributes(self, node: Node, *, live: bool = False) -> pyfuse3.EntryAttributes:
         """What the kernel is told of a node; `live`: nothing of it may be kept.
 
@@ -92,31 +87,39 @@ class Replies:
         return filled
 
     def _filled(self, entry: Entry, number: int, *, live: bool) -> pyfuse3.EntryAttributes:
-        if not 0 <= entry.size <= _LARGEST_SIZE:
-            raise Corrupt(f"{entry.name} is said to have {entry.size} bytes")
+        size, kind, access = entry.size, entry.kind, entry.access
+        if not 0 <= size <= _LARGEST_SIZE:
+            raise Corrupt(f"{entry.name} is said to have {size} bytes")
+        if kind is Kind.FILE and not live and not entry.denied:  # nearly all that is told of
+            filled = self._file
+            filled.entry_timeout = self._ttl_s
+            if access is not self._file_access:
+                self._file_access = access
+                self._give(filled, kind, access or self._own_file)
+        else:
+            filled = self._unlike_files(entry, live=live)
+        filled.st_ino = number
+        filled.st_nlink = entry.links
+        filled.st_size = size
+        filled.st_blocks = (size + 511) >> 9
+        filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
+        return filled
+
+    def _unlike_files(self, entry: Entry, *, live: bool) -> pyfuse3.EntryAttributes:
+        """What is not a stored file: with its type, mode and owner, and how long that may be kept."""
         kind, access = entry.kind, entry.access
         if entry.denied:
             access = self._own_file._replace(mode=0)
         elif kind is Kind.LINK:
             access = (access or self._own_file)._replace(mode=0o777)
-        if live:
-            filled = self._blank(4096)
-            filled.entry_timeout = filled.attr_timeout = 0
-        elif kind is Kind.FILE:
-            filled = self._file
-            self._file_access = access
-            filled.entry_timeout = self._ttl_s
-        elif kind is Kind.FOLDER:
-            filled = self._folder
-        else:
-            filled = self._link
         own = self._own_folder if kind is Kind.FOLDER else self._own_file
+        if live or kind is Kind.FILE:
+            filled = self._blank(4096)
+            if live:
+                filled.entry_timeout = filled.attr_timeout = 0
+        else:
+            filled = self._folder if kind is Kind.FOLDER else self._link
         self._give(filled, kind, access or own)
-        filled.st_ino = number
-        filled.st_nlink = entry.links
-        filled.st_size = entry.size
-        filled.st_blocks = (entry.size + 511) >> 9
-        filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
         return filled
 
     def own_names(self, token: pyfuse3.ReaddirToken, node: Node, start: int) -> bool:
@@ -127,21 +130,6 @@ class Replies:
                 if not pyfuse3.readdir_reply(token, name, own, offset + 1):
                     return False
         return True
-
-    def _new(self, entry: Entry, number: int, *, live: bool) -> pyfuse3.EntryAttributes:
-        """As `_filled`; quick for stored files, of which a listing may have 100,000."""
-        size = entry.size
-        if entry.kind is not Kind.FILE or live or entry.denied or not 0 <= size <= _LARGEST_SIZE:
-            return self._filled(entry, number, live=live)
-        filled = self._file
-        filled.entry_timeout, filled.st_nlink = self._ttl_s, 1
-        if entry.access is not self._file_access:
-            self._give_file(entry.access)
-        filled.st_ino = number
-        filled.st_size = size
-        filled.st_blocks = (size + 511) >> 9
-        filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
-        return filled
 
     def names(
         self, token: pyfuse3.ReaddirToken, nodes: Nodes, opened: OpenFolder, first: int
@@ -166,7 +154,7 @@ class Replies:
                 name = entry.name.encode("utf-8", "surrogateescape")  # fsencode, without the call
                 if node is None:
                     if entry.links == 1:
-                        filled = self._new(entry, nodes.last_number + 1, live=live)
+                        filled = self._filled(entry, nodes.last_number + 1, live=live)
                     else:  # its node may be that of another name
                         node = nodes.found(parent, entry)
                         filled = self.attributes(node)

@@ -25,7 +25,12 @@ class Access(NamedTuple):
     @classmethod
     def of(cls, status: os.stat_result) -> "Access":
         """Those of a stored file or folder."""
-        return cls(S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+        return _access(status.st_mode, status.st_uid, status.st_gid)
+
+
+@lru_cache(256)  # nearly all files of a store have the same
+def _access(mode: int, uid: int, gid: int) -> Access:
+    return Access(S_IMODE(mode), uid, gid)
 
 
 class Change(NamedTuple):

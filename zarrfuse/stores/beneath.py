@@ -47,14 +47,12 @@ _hows: dict[tuple[int, bool, bool], "_OpenHow"] = {}
 
 
 def _how(flags: int, beneath: bool, wait: bool) -> _OpenHow:
-    how = _hows.get((flags, beneath, wait))
-    if how is None:
-        resolve = _RESOLVE_NO_MAGICLINKS
-        if beneath:
-            resolve |= _RESOLVE_BENEATH
-        if not wait:
-            resolve |= _RESOLVE_CACHED | _RESOLVE_NO_XDEV
-        how = _hows[flags, beneath, wait] = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
+    resolve = _RESOLVE_NO_MAGICLINKS
+    if beneath:
+        resolve |= _RESOLVE_BENEATH
+    if not wait:
+        resolve |= _RESOLVE_CACHED | _RESOLVE_NO_XDEV
+    how = _hows[flags, beneath, wait] = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
     return how
 
 
@@ -82,7 +80,7 @@ def open_beneath(root_fd: int, path: bytes, flags: int, *, beneath: bool, wait: 
     """
     if not OPENAT2:
         return _open_checked(root_fd, path, flags, beneath=beneath, wait=wait)
-    how = _how(flags, beneath, wait)
+    how = _hows.get((flags, beneath, wait)) or _how(flags, beneath, wait)
     path = path or b"."
     for _ in range(_RACES_TOLERATED):
         fd: int = _syscall(_OPENAT2, root_fd, path, how, _HOW_SIZE)

@@ -195,7 +195,7 @@ class LocalStore(Store):
         self.root.close()
 
     def _open(self, key: str, flags: int, *, wait: bool = True) -> int:
-        path = os.fsencode(key)
+        path = key.encode("utf-8", "surrogateescape")  # fsencode, without the call
         if b"\0" in path:
             raise NotFound(f"no key {key!r}")
         if self._remote and not wait:

@@ -290,7 +290,7 @@ class ChunkWriting:
         chunk = _chunk(folder, name)
         if chunk is not None:
             return Place(folder.path, key, What.CHUNK, chunk)
-        array = folder.in_parts(owner)
+        array = folder.in_parts()
         whole = None if array is None else array.chunk_of(name)
         if whole is not None:
             raise NotSupported(f"{key} is a part of the chunk {whole}, which is written as a whole")

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zarrfuse.errors import Elsewhere, NotFound, NotSupported, ReadOnly
 from zarrfuse.spec.active import Active, add_facts, below, joined
@@ -95,10 +95,21 @@ def _writing(view: ChunksView, commits: "Commits", is_fill: "IsFill | None") -> 
     return ChunkWriting(view, commits, is_fill)
 
 
+class _Home(NamedTuple):
+    """What the files in a folder belong to: the nearest node at or above it. `folder` is that of the node.
+
+    `array` is set if chunks are stored in parts, as seen from the folder of the files.
+    """
+
+    folder: "ChunksFolder"
+    node: Loaded
+    array: InParts | None
+
+
 class ChunksFolder(Folder):
     """A folder of the view."""
 
-    __slots__ = ("_above", "_above_at", "_node", "_parent", "_view", "path")
+    __slots__ = ("_above", "_above_at", "_known_home", "_node", "_parent", "_view", "path")
 
     def __init__(self, view: ChunksView, parent: "ChunksFolder | None", path: str) -> None:
         self._view = view
@@ -107,18 +118,20 @@ class ChunksFolder(Folder):
         self._above: tuple[Active, ...] = ()
         self._above_at: tuple[float, int] = (-inf, 0)
         """When that was looked at: the time, and the count of changes."""
+        self._known_home: tuple[_Home | None, float, int] = (None, -inf, 0)
+        """How long that counts: the time, and the count of changes."""
         self.path = path
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`. Where parts are merged, nothing is shown before all are seen."""
-        array = self.in_parts(self.owner())
+        array = self.in_parts()
         if array is None:
             return self._view.store.scan(self.path)
         return iter(array.merged(self._view.store.list(self.path)).values())
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
-        array = self.in_parts(self.owner(wait=wait))
+        array = self.in_parts(wait=wait)
         if array is None:
             return self._view.store.stat(join(self.path, name), wait=wait)
         if array.is_chunk(name):
@@ -140,18 +153,18 @@ class ChunksFolder(Folder):
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`. A chunk that is not whole opens, and each read says why."""
         is_replaced = name in METADATA_NAMES  # when it is written, rather than changed in place
-        home = None if is_replaced else self._home(wait)
+        home = None if is_replaced else self.home(wait=wait)
         if home is not None:
-            folder, owner = home
+            folder, owner, array = home
             if owner.error is not None and not owner.is_group:
                 raise NotSupported(owner.error)
             if isinstance(owner.node, ArrayNode):
-                key = self._prefix(owner.path) + name
-                is_replaced = owner.node.chunk_at(key) is not None
-                acting = folder._acting(owner, wait) if is_replaced else ()
-                if acting:
+                acting = folder._acting(owner, wait)
+                if acting or array is not None or self._view.commits is not None:
+                    key = self._prefix(owner.path) + name
+                    is_replaced = owner.node.chunk_at(key) is not None
+                if acting and is_replaced:
                     before_opening(acting, owner.path, key, self._view.report, wait=wait)
-            array = self.in_parts(owner)
             if array is not None:
                 if is_replaced:
                     return array.open(name, wait=wait)
@@ -174,10 +187,10 @@ class ChunksFolder(Folder):
         """
         if name is None:
             path, owner = self.path, self.loaded()
-            home, entry = self, None
+            folder, entry = self, None
         else:
             path = join(self.path, name)
-            home, owner = self._home(True) or (self, None)
+            folder, owner, _ = self.home() or (self, None, None)
             entry = self.lookup(name)
         facts: dict[str, Any] = {"view": "chunks", "path": path}
         if entry is not None:
@@ -198,7 +211,7 @@ class ChunksFolder(Folder):
             facts |= of_chunk
         else:
             return facts
-        acting = home._acting(owner, True)  # of which its own, the last, have told already
+        acting = folder._acting(owner, True)  # of which its own, the last, have told already
         add_facts(facts, acting[: len(acting) - len(owner.node.active)])
         return facts
 
@@ -208,7 +221,7 @@ class ChunksFolder(Folder):
         if coords is None:
             return {}
         facts = {**node.facts(), "key": key, "chunk_coords": list(coords)}
-        array = self.in_parts(owner)
+        array = self._in_parts(owner)
         if array is None:
             return facts
         facts["parts"], problem = array.facts(name)
@@ -278,27 +291,38 @@ class ChunksFolder(Folder):
 
         `BlockingIOError` as for stores.
         """
-        home = self._home(wait)
-        return None if home is None else home[1]
+        home = self.home(wait=wait)
+        return None if home is None else home.node
 
-    def _home(self, wait: bool) -> "tuple[ChunksFolder, Loaded] | None":
-        """The folder of the nearest node at or above this one, and the node."""
+    def home(self, *, wait: bool = True) -> _Home | None:
+        """What the files in this folder belong to. `BlockingIOError` as for stores."""
+        found, until, seen = self._known_home
+        count = self._view.changes.count
+        if seen == count and time.monotonic() < until:
+            return found
+        found, until = None, inf
         folder: ChunksFolder | None = self
-        while folder is not None:
+        while folder is not None and found is None:
             loaded = folder.loaded(wait=wait)
+            until = min(until, folder._node.good_until)
             if loaded is not None:
-                return folder, loaded
+                found = _Home(folder, loaded, self._in_parts(loaded))
             folder = folder._parent
-        return None
+        self._known_home = (found, until, count)
+        return found
 
     def _prefix(self, node_path: str) -> str:
         """What leads from a node to this folder, with a slash behind it; empty in its own folder."""
         below = self.path[len(node_path) :].lstrip("/")
         return f"{below}/" if below else ""
 
-    def in_parts(self, owner: Loaded | None) -> InParts | None:
-        """The array that a node is, seen from this folder; None if it is none that has parts."""
-        if owner is None or not isinstance(owner.node, ArrayNode) or owner.node.parts is None:
+    def in_parts(self, *, wait: bool = True) -> InParts | None:
+        """The array whose chunks lie here, if these are in parts. `BlockingIOError` as for stores."""
+        home = self.home(wait=wait)
+        return None if home is None else home.array
+
+    def _in_parts(self, owner: Loaded) -> InParts | None:
+        if not isinstance(owner.node, ArrayNode) or owner.node.parts is None:
             return None
         prefix = self._prefix(owner.path)
         return InParts(self._view, owner.node, owner.node.parts, owner.path, prefix)
@@ -310,10 +334,10 @@ class ChunksFolder(Folder):
 
         None elsewhere, and where there is no node. `BlockingIOError` as for stores.
         """
-        home = self._home(wait)
+        home = self.home(wait=wait)
         if home is None:
             return None
-        folder, owner = home
+        folder, owner, _ = home
         for acting in folder._acting(owner, wait):
             if isinstance(acting.extension, TieredStorage):
                 tier = acting.extension.tier(acting.array)

@@ -58,6 +58,7 @@ class ControlFolder(_Live):
     def __init__(self, status: Callable[[], dict[str, Any]], root: Folder) -> None:
         self._status = status
         self._info = InfoFolder(root, f"{CONTROL_NAME}/info")
+        self.entry = Entry(CONTROL_NAME, Kind.FOLDER, 0, time.time_ns())
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
@@ -134,7 +135,6 @@ class RootWithControl:
         self.path = root.path
         self.scan = root.scan
         self.list = root.list
-        self.lookup = root.lookup
         self.open = root.open
         self.readlink = root.readlink
         self.facts = root.facts
@@ -148,6 +148,12 @@ class RootWithControl:
         self.remove_folder = root.remove_folder
         self.change = root.change
         self.sync = root.sync
+
+    def lookup(self, name: str, *, wait: bool = True) -> Entry:
+        """See `views.base.Folder`."""
+        if name == CONTROL_NAME:
+            return self._control.entry
+        return self._root.lookup(name, wait=wait)
 
     def child(self, name: str) -> Folder:
         """See `views.base.Folder`."""

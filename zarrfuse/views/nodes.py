@@ -242,6 +242,11 @@ class NodeOf(_Document):
         # from before they were looked at.
         self._state: tuple[Loaded | None, _Seen, Loaded | None, int] = (None, {}, None, 0)
 
+    @property
+    def good_until(self) -> float:
+        """How long what `get` returned counts, by the monotonic clock, if nothing is changed here."""
+        return self._checked_at + self._ttl_s
+
     def get(self, *, wait: bool = True, fresh: bool = False) -> Loaded | None:
         """The node, or None for a folder that is none; `fresh`: as it is now, whatever the `ttl_s`.
 
