@@ -4,16 +4,22 @@ import errno
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 from datasets import array, write_keys
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from played_kernel import Opened, PlayedKernel, Steps, serving
 from pyfuse3 import FUSEError
 from sampling import examples
+
+from zarrfuse.views.chunks import ChunksFolder
+from zarrfuse.views.plain import PlainFolder
 
 DOCUMENT, ORDINARY = "zarr.json", "notes"
 PROGRAMS = 1, 2, 3
@@ -131,6 +137,58 @@ def test_an_open_document_has_the_size_of_its_bytes_when_others_write_it_in_plac
         assert await kernel.size(file.inode) == len(before)
 
     with serving(source, "plain") as run:
+        run(requests)
+
+
+@pytest.mark.parametrize("name", [DOCUMENT, ORDINARY])
+def test_who_writes_a_file_goes_on_when_others_have_changed_it_in_place(
+    source: Path, name: str
+) -> None:
+    async def requests(kernel: PlayedKernel) -> None:
+        writer = await kernel.open(name, await kernel.lookup(name), os.O_RDWR)
+        with open(source / name, "r+b") as file:
+            file.truncate(0)
+            file.write(text(1))
+        reader = await kernel.open(name, await kernel.lookup(name), os.O_RDONLY)
+        assert version(await kernel.read(reader)) == 1
+        await kernel.write(writer, text(2))
+        await kernel.close(writer)
+        assert version((source / name).read_bytes()) == 2
+
+    with serving(source, "chunks") as run:
+        run(requests)
+
+
+@pytest.mark.parametrize("view", ["chunks", "plain"])
+def test_a_file_that_is_looked_up_while_it_is_stored_is_that_which_is_written(
+    source: Path, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_stored, is_looked_up = threading.Event(), threading.Event()
+    folder = {"chunks": ChunksFolder, "plain": PlainFolder}[view]
+    store = folder.store
+
+    def slowly(*arguments: Any, **options: Any) -> None:
+        store(*arguments, **options)
+        is_stored.set()
+        assert is_looked_up.wait(20)
+
+    monkeypatch.setattr(folder, "store", slowly)
+
+    async def requests(kernel: PlayedKernel) -> None:
+        writer = await kernel.open(DOCUMENT, await kernel.lookup(DOCUMENT), os.O_RDWR)
+        await kernel.write(writer, text(1))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kernel.operations.flush, writer.fh)
+            while not is_stored.is_set():
+                await trio.sleep(0.001)
+            found = await kernel.lookup(DOCUMENT)
+            is_looked_up.set()
+        assert found == writer.inode
+        await kernel.write(writer, text(2))
+        await kernel.close(writer)
+        assert version((source / DOCUMENT).read_bytes()) == 2
+
+    with serving(source, view) as run:
         run(requests)
 
 

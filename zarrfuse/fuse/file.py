@@ -80,8 +80,11 @@ class File:
 
     @property
     def is_ahead(self) -> bool:
-        """Whether what is stored, if anything, is not what it holds."""
-        return self.writer is not None and (self.is_changed or self.is_made)
+        """Whether what is stored, if anything, is not what it holds, or is just becoming that."""
+        if self.writer is None:
+            return False
+        is_being_stored = self._storing is not None and self._storing.locked()
+        return self.is_changed or self.is_made or is_being_stored
 
     def is_current(self, entry: Entry) -> bool:
         """Whether it is what an entry tells of, which was found under its name."""

@@ -111,11 +111,12 @@ class Files:
                 return file
             if not node.is_named:
                 raise Stale(f"{node.name} is deleted, or another file")
-            content = None if write else self._at_hand(node)
+            is_written = write or (file is not None and file.writer is not None)
+            content = None if is_written else self._at_hand(node)
             if content is None:
-                content = await self._waited_for(node, write=write)
+                content = await self._waited_for(node, write=is_written)
             if content is not None:
-                return self._shared(node, content, write=write)
+                return self._shared(node, content, write=is_written)
 
     def _at_hand(self, node: Node) -> Reader | None:
         """What is stored under the name of an inode, opened; None if it has to be waited for."""
@@ -177,7 +178,7 @@ class Files:
         file, known = node.file, node.entry
         now = entry_of(known, content)
         is_other = file is not None and not is_same(known, now)
-        if file is not None and (file.is_changed or is_other) and (file.writer or not write):
+        if file is not None and (file.is_ahead or is_other) and (file.writer or not write):
             content.close()  # it is being written by now, or others have replaced it just now
             return file
         if (

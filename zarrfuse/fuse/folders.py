@@ -144,6 +144,7 @@ class Folders:
         directory = self._nodes.directory_of(parent)
         while True:
             node = directory.nodes.get(name)
+            known = None if node is None else node.entry
             try:
                 try:
                     entry = directory.folder.lookup(name, wait=False)
@@ -156,7 +157,10 @@ class Folders:
             if node in self._moving:
                 await self.has_moved(node)
             elif directory.nodes.get(name) is node:
-                return entry
+                if node is not None and node.is_ahead:
+                    return node.entry
+                if node is None or node.entry is known:
+                    return entry  # else it was stored meanwhile
 
     def forget(self, parent: Node, name: str) -> None:
         """Others have deleted a name."""

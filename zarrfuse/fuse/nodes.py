@@ -82,6 +82,11 @@ class Node(msgspec.Struct, eq=False, gc=False):
         return parent.directory.nodes.get(self.entry.name) is self
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether it is open, and what is stored is not what it holds; see `File.is_ahead`."""
+        return self.file is not None and self.file.is_ahead
+
+    @property
     def folder(self) -> Folder:
         """The folder of the view that it lies in."""
         assert self.parent is not None

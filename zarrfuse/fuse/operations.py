@@ -154,9 +154,7 @@ class Operations(pyfuse3.Operations):
             return self._replies.nothing
         directory = self._nodes.directory_of(parent)
         node = directory.nodes.get(text)
-        if (
-            node is None or node.file is None or not node.file.is_ahead
-        ):  # else it is not what is stored
+        if node is None or not node.is_ahead:  # else it is not what is stored
             try:
                 entry = self._folders.at_hand(directory, text)
                 if entry is None:
@@ -190,7 +188,7 @@ class Operations(pyfuse3.Operations):
     async def _refresh(self, node: Node) -> None:
         """Of a file that is open, and is gone or another one now, what is known stays."""
         file = node.file
-        if not node.is_named or (file is not None and (file.is_ahead or file.is_live)):
+        if not node.is_named or node.is_ahead or (file is not None and file.is_live):
             return
         if node.parent is None:
             entry = await self._folders.look(node, "")

@@ -148,7 +148,9 @@ class Replies:
                     continue  # it was deleted since
                 entry = now
             node = known_nodes.get(entry.name)
-            if node is not None and node.entry is not entry and not is_same(node.entry, entry):
+            if node is not None and not (
+                node.entry is entry or is_same(node.entry, entry) or node.is_ahead
+            ):
                 node = None
             try:
                 name = entry.name.encode("utf-8", "surrogateescape")  # fsencode, without the call
