@@ -52,6 +52,7 @@ from zarrfuse.stores.local import LONGEST_KEY, LocalStore
 from zarrfuse.stores.local_file import LocalFile
 from zarrfuse.stores.new_file import discarding_on_error, inode_of, status_of, write_new
 from zarrfuse.stores.own_folder import new_file
+from zarrfuse.stores.shared_syncs import SharedSyncs
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
 _LIST = os.O_RDONLY | os.O_DIRECTORY
@@ -84,6 +85,7 @@ class WritableLocalStore(LocalStore, WritableStore):
     def __init__(self, root: str, *, follow_symlinks: bool = False) -> None:
         super().__init__(root, follow_symlinks=follow_symlinks)
         self._folders = KeptFolders(self._open)
+        self._syncs = SharedSyncs(self._sync_folder)
         if os.fstatvfs(self.root.fd).f_flag & os.ST_RDONLY:
             self.close()
             raise SourceError(f"{root} lies on a file system that is mounted read-only")
@@ -237,6 +239,9 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     def sync_folder(self, key: str) -> None:
         """See `base.WritableStore`. Nothing happens on file systems that cannot do that."""
+        self._syncs.wait(key)
+
+    def _sync_folder(self, key: str) -> None:
         with self._folders.opened(key, _LIST) as fd:
             sync_folder(fd)
 
