@@ -42,6 +42,9 @@ FORGED = {
     "a chunk of one part": ("whole/c/0/0", {"whole/c/0/0": None}),
     "no array": ("README", {"README": None}),
     "an array that is not there": ("none/c/0/0", {"none/c/0/0.a": b"x"}),
+    "parts of two other chunks": ("a/c/0/0", {"a/c/0/1.a": None, "a/c/1/1.b": None}),
+    "a chunk of another array": ("a/c/0/0", {"whole/c/0/0": None, "a/c/0/1.b": None}),
+    "another chunk, to be stored": ("a/c/0/0", {"a/c/0/1.a": b"x", "a/c/0/1.b": None}),
 }
 
 
@@ -84,6 +87,18 @@ def test_a_journal_of_the_parts_and_of_the_file_that_became_the_chunk_is_done(da
     commits.close()
     assert files_of(store) == new
     assert not (data / OWN_NAME).exists()
+    store.close()
+
+
+def test_a_journal_that_renames_a_chunk_of_the_array_is_done(data: Path) -> None:
+    moved = {"a/c/0/1.a": b"ne", "a/c/0/1.b": b"ww"}
+    leave(data, "a/c/0/1", {**moved, **dict.fromkeys(CHUNK)})
+    store = WritableLocalStore(str(data))
+    assert files_of(rolled_forward(store, judge_of(store))) == OTHERS | moved
+    commits = Commits(store, judge=judge_of(store))
+    commits.recover()
+    commits.close()
+    assert files_of(store) == OTHERS | moved
     store.close()
 
 

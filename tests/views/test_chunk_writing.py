@@ -687,12 +687,7 @@ def test_a_file_that_becomes_a_chunk_of_one_part_is_the_same_file(
 def test_a_chunk_in_parts_that_gets_another_name_is_copied(view: Any, stored: Any) -> None:
     root = view({**ARRAY, **CHUNK, "b/zarr.json": array((4,)), "b/c/1": b"old"})
     folder_at(root, "c/0").change("0", Change(mtime_ns=MTIME_NS))
-    assert not rename(root, "c/0/0", "c/1/1")
-    assert stored() == {
-        **{"c/1/1.head": b"ab", "c/1/1": b"cd", "c/1/1.tail": b"efg"},
-        "b/c/1": b"old",
-    }
-    assert not rename(root, "c/1/1", "saved")
+    assert not rename(root, "c/0/0", "saved")
     assert stored() == {"saved": b"abcdefg", "b/c/1": b"old"}
     assert root.lookup("saved").mtime_ns == MTIME_NS
     assert not rename(root, "saved", "c/0/1")
@@ -722,6 +717,30 @@ def test_a_chunk_that_is_not_whole_cannot_be_copied(view: Any, stored: Any) -> N
     with pytest.raises(Corrupt):
         rename(root, "c/0/0", "c/0/1")
     assert stored() == {"c/0/0": b"main", "c/0/0.tail": b"xyz"}
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_chunk_in_parts_is_renamed_without_copying(
+    view: Any, stored: Any, tmp_path: Path, is_replaced: bool
+) -> None:
+    old = {"c/0/1.head": b"ol", "c/0/1": b"d", "c/0/1.tail": b"old"} if is_replaced else {}
+    root = view({**ARRAY, **CHUNK, **old})
+    inodes = [(tmp_path / "store" / key).stat().st_ino for key in CHUNK]
+    assert rename(root, "c/0/0", "c/0/1")
+    moved = {key.replace("0/0", "0/1"): data for key, data in CHUNK.items()}
+    assert stored() == moved
+    assert [(tmp_path / "store" / key).stat().st_ino for key in moved] == inodes
+    assert names(root, "c/0") == {"1"}
+
+
+def test_a_chunk_in_parts_is_not_renamed_to_one_that_must_not_be_there(
+    view: Any, stored: Any
+) -> None:
+    root = view({**ARRAY, **CHUNK, "c/0/1.tail": b"xyz"})
+    before = stored()
+    with pytest.raises(Exists):
+        rename(root, "c/0/0", "c/0/1", replace=False)
+    assert stored() == before
 
 
 def test_a_part_in_a_folder_of_its_own_is_renamed(view: Any, tmp_path: Path) -> None:

@@ -14,9 +14,13 @@ from writing.stores import files_of, recovered, store_bytes, write
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local_file import LocalFile
 from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.writing import local_workspace
+from zarrfuse.writing import several as several_module
 from zarrfuse.writing.commits import Commits, Target
 from zarrfuse.writing.forward import rolled_forward
+from zarrfuse.writing.several import Several
 
 Files = dict[str, bytes]
 TRIED = 150
@@ -52,6 +56,12 @@ def renaming(key: str, version: int, source: str) -> Step:
     return Step(0, lambda commits: commits.store_file(key, targets, source), changed)
 
 
+def renaming_chunk(key: str, source: str, version: int) -> Step:
+    new, old = chunk(key, version), chunk(source, version)
+    changed: dict[str, bytes | None] = {**new, **dict.fromkeys(old)}
+    return Step(0, lambda commits: commits.rename(key, list(new), source, list(old)), changed)
+
+
 def deleting(key: str) -> Step:
     parts = chunk(key, 0)
     return Step(0, lambda commits: commits.delete(key, list(parts)), dict.fromkeys(parts))
@@ -85,6 +95,10 @@ STORIES: dict[str, tuple[Files, list[Step]]] = {
         OLD | {"c/t": b"".join(chunk("", 1).values())},
         [renaming("c/0", 1, "c/t"), storing("c/0", 2)],
     ),
+    "renamed in parts": (
+        OLD,
+        [storing("c/0", 1), renaming_chunk("c/1", "c/0", 1), storing("c/0", 2, large=True)],
+    ),
     "deleted": (OLD, [storing("c/0", 1), deleting("c/0"), storing("c/0", 2)]),
 }
 
@@ -116,9 +130,9 @@ class Story:
         missing = len(self.recording.events) - len(self.allowed)
         self.allowed += [files] * missing
 
-    def check(self, to: Path, sample: Sample) -> None:
-        """Let the power be cut at each moment, or a sample of these."""
-        for number, (crash, lost, data, allowed) in enumerate(self._crashes(sample)):
+    def check(self, to: Path, sample: Sample, *, tried: int | None = TRIED) -> None:
+        """Let the power be cut at each moment, or a sample of so many of these."""
+        for number, (crash, lost, data, allowed) in enumerate(self._crashes(sample, tried)):
             root = to / str(number)
             to.mkdir(exist_ok=True)
             crash.write(root, lost, data)
@@ -130,7 +144,7 @@ class Story:
             assert left in allowed
             shutil.rmtree(root)
 
-    def _crashes(self, sample: Sample) -> Iterator[tuple]:
+    def _crashes(self, sample: Sample, tried: int | None) -> Iterator[tuple]:
         moments = [
             (number, Crash(self.recording, number), allowed)
             for number, allowed in enumerate(self.allowed)
@@ -140,7 +154,7 @@ class Story:
             for _, crash, allowed in moments
             for lost, data in crash.losses(sample.chance)
         ]
-        count = sample.count(len(found), default=min(len(found), TRIED))
+        count = sample.count(len(found), default=min(len(found), tried or len(found)))
         return iter(sample.chance.sample(found, count))
 
 
@@ -152,18 +166,59 @@ def test_the_power_is_cut(
     Story(name, tmp_path / "data", monkeypatch).check(tmp_path / "cut", sample)
 
 
-def test_a_sync_that_is_left_out_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: Sample
-) -> None:
+def _no_sync(*_: object) -> None:
+    """What a mutant does in place of a sync."""
+
+
+def _without_folders_of_parts(patch: pytest.MonkeyPatch) -> None:
     sync = WritableLocalStore.sync_folder
 
     def forgetful(store: WritableLocalStore, key: str) -> None:
-        if key != OWN_NAME:
+        if key == OWN_NAME:
             sync(store, key)
 
+    patch.setattr(WritableLocalStore, "sync_folder", forgetful)
+
+
+def _without_the_folder_of_the_workspace(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(local_workspace, "sync_folder", _no_sync)
+
+
+def _without_the_journal(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LocalFile, "sync", _no_sync)
+
+
+def _journal_last(patch: pytest.MonkeyPatch) -> None:
+    """Parts are moved first, and the journal is put when the others are done."""
+    put, later = Several._put, []
+    patch.setattr(Several, "_put", lambda several, journal: later.append((several, journal)))
+
+    def settle(*_: object) -> None:
+        for several, journal in later:
+            put(several, journal)
+        later.clear()
+
+    patch.setattr(several_module, "settle", settle)
+
+
+@pytest.mark.parametrize(
+    "mutate",
+    [
+        _without_folders_of_parts,
+        _without_the_folder_of_the_workspace,
+        _without_the_journal,
+        _journal_last,
+    ],
+)
+def test_a_commit_with_a_fault_is_found(
+    mutate: Callable[[pytest.MonkeyPatch], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sample: Sample,
+) -> None:
     (tmp_path / "data").mkdir()
     with monkeypatch.context() as patched:
-        patched.setattr(WritableLocalStore, "sync_folder", forgetful)
-        story = Story("large", tmp_path / "data", patched)
+        mutate(patched)
+        story = Story("renamed", tmp_path / "data", patched)
     with pytest.raises(AssertionError):
-        story.check(tmp_path / "cut", sample)
+        story.check(tmp_path / "cut", sample, tried=None)

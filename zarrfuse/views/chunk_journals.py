@@ -1,10 +1,13 @@
 """Judges the journals of a store by the metadata of its arrays.
 
 Owns what a journal may name: the parts of the chunk that it is of, and at most one file to be deleted that
-became the chunk: one beside it that is no document and no part of another chunk. So a journal that comes
+became the chunk (one beside it that is no document and no part of another chunk), or the parts of another
+chunk of the array, which is renamed. So a journal that comes
 with a dataset, or that somebody has left in a store which others own, can do no more than what is
 written there. Used by who opens a store to look at it or write it.
 """
+
+from collections.abc import Sequence
 
 from zarrfuse.errors import NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
@@ -13,7 +16,7 @@ from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.base import Store
 from zarrfuse.views.nodes import Loaded, NodeOf
 from zarrfuse.writing.forward import unwrapped
-from zarrfuse.writing.journal import Journal, Judge, key_of
+from zarrfuse.writing.journal import Journal, Judge, Part, key_of
 
 
 def judge_of(store: Store) -> Judge:
@@ -39,6 +42,9 @@ def _problem(store: Store, journal: Journal) -> str | None:
     stored = {journal.key + leaf.key_suffix for leaf in node.parts.leaves}
     others = [part for part in journal.parts if part.key not in stored]
     folder = journal.key.rpartition("/")[0]
+    is_whole = {part.key for part in journal.parts if part.temporary is not None} == stored
+    if is_whole and _are_another_chunk(node, node.parts, others, array):
+        return None
     for number, part in enumerate(others):
         above, _, name = part.key.rpartition("/")
         is_loose = (
@@ -51,6 +57,20 @@ def _problem(store: Store, journal: Journal) -> str | None:
         if not is_loose:
             return f"names {part.key}, which is no part of that chunk"
     return None
+
+
+def _are_another_chunk(
+    node: ArrayNode, parts: StoredParts, others: Sequence[Part], array: str
+) -> bool:
+    """Whether they are all parts of a chunk of the array, which is renamed: they are deleted."""
+    if not others:
+        return False
+    keys = {part.key for part in others}
+    return any(
+        node.chunk_at(chunk) is not None
+        and keys == {array + chunk + leaf.key_suffix for leaf in parts.leaves}
+        for chunk, _ in parts.candidates(others[0].key.removeprefix(array))
+    )
 
 
 def _owner(store: Store, key: str) -> Loaded | None:

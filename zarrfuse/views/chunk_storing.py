@@ -142,6 +142,20 @@ class ChunkStoring:
         self._commits.store_file(chunk.path, targets, source_key, keep=keep, new=new)
         return len(targets) == 1
 
+    def rename(self, chunk: Chunk, to: Chunk, *, new: bool) -> bool:
+        """Make a chunk in several parts another one of its array; `new`: raises `Exists` if that is there.
+
+        Whether that was done: not for a chunk that is not whole, or in a store where files have one name.
+        """
+        if (chunk.node, chunk.array) != (to.node, to.array) or len(chunk.stored) < 2:
+            return False
+        try:
+            self._commits.rename(to.path, to.stored, chunk.path, chunk.stored, new=new)
+        except (NotFound, NotSupported):
+            return False
+        self.remove_folders(chunk)
+        return True
+
     def delete(self, chunk: Chunk) -> None:
         """Delete a chunk, which is all of its parts. Raises `NotFound`, `IsAFolder`."""
         # Those that are not there now are deleted, too: somebody may be storing the chunk.

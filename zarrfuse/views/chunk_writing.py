@@ -155,8 +155,9 @@ class ChunkWriting:
         *,
         replace: bool,
     ) -> bool:
-        """A file that gets the name of a chunk is split; a chunk in parts that gets another name is
-        copied there, then deleted. Raises `PartsDoNotFit` before anything is touched."""
+        """A file that gets the name of a chunk is split. A chunk in parts that becomes another one of its
+        array is renamed by a journal; under any other name it is copied, then deleted. Raises
+        `PartsDoNotFit` before anything is touched."""
         entry = folder.lookup(name)
         if entry.kind is Kind.FOLDER:
             self._rename_folder(folder, name, to, new_name, replace=replace)
@@ -177,6 +178,9 @@ class ChunkWriting:
         self, folder: "ChunksFolder", name: str, source: Place, place: Place, *, replace: bool
     ) -> bool:
         stored = [source.key] if source.chunk is None else source.chunk.stored
+        chunk, to = source.chunk, place.chunk
+        if chunk and to and self._storing.rename(chunk, to, new=not replace):
+            return True
         if len(stored) > 1:
             self._copy(folder, name, place, replace=replace)
             is_same = False

@@ -14,20 +14,20 @@ What happens when a call of the store fails is told in `several`.
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
-from zarrfuse.errors import Exists, NotFound, ZarrfuseError, text_of
+from zarrfuse.errors import Exists, NotFound, NotSupported, ZarrfuseError, text_of
 from zarrfuse.stores.access import Access
-from zarrfuse.stores.base import Reader, WritableStore
+from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
 from zarrfuse.stores.descriptor import copied_by_kernel, write_full
 from zarrfuse.writing import journal as journals
 from zarrfuse.writing.forward import RolledForward, rolled_forward, unwrapped
 from zarrfuse.writing.journal import Journal, Judge, Part
 from zarrfuse.writing.keys_workspace import KeysWorkspace
 from zarrfuse.writing.local_workspace import LocalWorkspace
-from zarrfuse.writing.locks import Locks
+from zarrfuse.writing.locks import Locks, stripe_of
 from zarrfuse.writing.recovery import finish, recover
 from zarrfuse.writing.rolling import finish_journal, folder_of, make_folders, with_folder
 from zarrfuse.writing.several import Several
@@ -315,9 +315,7 @@ class Commits:
             with self.locks.exclusive(key):
                 self._finish(key)
                 if new:
-                    for target in targets:
-                        if self._is_there(target.key):
-                            raise Exists(f"{key} is there: {target.key}")
+                    self._refuse_replacing(key, [target.key for target in targets])
                 begun = True  # from here on they are up to `several`
                 self._carry_out(Journal(key, (*parts, *also)))
         except BaseException:
@@ -353,6 +351,50 @@ class Commits:
             discard(store, parts)
             raise
         return parts
+
+    # -- renaming
+
+    def rename(
+        self,
+        key: str,
+        stored: Sequence[str],
+        source_key: str,
+        source: Sequence[str],
+        *,
+        new: bool = False,
+    ) -> None:
+        """Make the parts `source` of the chunk `source_key` the parts `stored` of the chunk `key`.
+
+        All at once: each part gets a second name in the workspace, and one journal moves these and deletes
+        the old names. What the chunk `key` was is replaced; `new`: raises `Exists` if any of it is there.
+        Raises `NotSupported` where files have no second names, `NotFound` if a part is missing, and what
+        the store raises.
+        """
+        if not self._stored.in_place:
+            raise NotSupported("a key of this store has no second name")
+        stripes = {stripe_of(each): each for each in (key, source_key)}
+        with self._one(), ExitStack() as locks:
+            for stripe in sorted(stripes):  # all take them in this order
+                locks.enter_context(self.locks.exclusive(stripes[stripe]))
+            self._finish(source_key)
+            self._finish(key)
+            if new:
+                self._refuse_replacing(key, stored)
+            # A journal of the source that came back with the machine would contradict this one.
+            self._stored.sync_folder(OWN_NAME)
+            for folder in dict.fromkeys(map(folder_of, stored)):
+                make_folders(self._stored, folder)
+            parts: list[Part] = []
+            try:
+                temporaries = self._workspace.temporaries(len(stored))
+                for old, key_of_part, temporary in zip(source, stored, temporaries, strict=True):
+                    self._stored.link(old, temporary)
+                    parts.append(Part(key_of_part, temporary))
+                self._stored.sync_folder(self._workspace.folder())
+            except BaseException:
+                discard(self._stored, parts)
+                raise
+            self._carry_out(Journal(key, (*parts, *(Part(old, None) for old in source))))
 
     # -- deleting
 
@@ -396,6 +438,11 @@ class Commits:
         """Do what a journal of the chunk says, if there is one. The lock is held."""
         if self._is_there(journals.key_of(key)):
             finish_journal(self._stored, journals.name_of(key), self._judge, is_replaced=True)
+
+    def _refuse_replacing(self, key: str, stored: Iterable[str]) -> None:
+        for each in stored:
+            if self._is_there(each):
+                raise Exists(f"{key} is there: {each}")
 
     def _may_be_there(self, key: str) -> bool:
         try:

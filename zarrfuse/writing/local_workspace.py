@@ -22,7 +22,7 @@ from functools import partial
 
 from zarrfuse.errors import Denied, TimedOut
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.descriptor import close_quietly, closing_on_error
+from zarrfuse.stores.descriptor import close_quietly, closing_on_error, sync_folder
 from zarrfuse.stores.own_folder import OwnFolder, new_file, new_folder
 from zarrfuse.writing import ofd
 from zarrfuse.writing.journal import is_name
@@ -153,6 +153,7 @@ class LocalWorkspace:
             name = f"w-{secrets.token_hex(8)}"
             folder = new_folder(own, name)
             with closing_on_error(folder):
+                sync_folder(own)  # a journal must not outlive the folder of its parts
                 alive = new_file(folder, _ALIVE, os.O_RDWR)
                 with closing_on_error(alive), suppress(ofd.NoLocksHere):
                     ofd.lock(alive, 0)

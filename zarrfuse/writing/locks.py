@@ -115,7 +115,7 @@ class Locks:
     def exclusive(
         self, chunk_key: str, *, timeout_s: float | None = None
     ) -> AbstractContextManager[None]:
-        """Hold the lock of a chunk alone, for a block. A thread holds one at a time.
+        """Hold the lock of a chunk alone, for a block. Who takes several goes by their `stripe_of`.
 
         Raises `TimedOut` after `timeout_s` (seconds; by default that of the store), and what is raised
         where the workspace cannot be used.
