@@ -245,6 +245,15 @@ class ChunkWriting:
             self._store.link(source.key, place.key)
         self._changed(place)
 
+    def symlink(
+        self, folder: "ChunksFolder", name: str, text: str, given: Access | None = None
+    ) -> None:
+        """Not in the folder of an array, nor as a document: there, what it leads to would be shown."""
+        place = self._place(folder, name)
+        if place.what is not What.ORDINARY or folder.follows:
+            raise NotSupported(f"{place.key}: there are no symlinks in the folders of arrays")
+        self._store.symlink(place.key, text, given)
+
     # -- folders, and both -------------------------------------------------------------------
 
     def make_folder(self, folder: "ChunksFolder", name: str, given: Access | None = None) -> None:
@@ -267,7 +276,7 @@ class ChunkWriting:
         key = _key(folder, name)
         chunk = _chunk(folder, name)
         if folder.lookup(name).kind is not Kind.FILE or chunk is None:
-            self._store.change(key, change)
+            self._store.change(key, change, follow=folder.follows)
         else:
             for part in chunk.stored:
                 try:
