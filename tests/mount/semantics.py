@@ -16,6 +16,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -864,7 +865,26 @@ def write_unlinked_again(place: Place) -> str | None:
 
 @file("`symlink`")
 def symlink(place: Place) -> str | None:
-    os.symlink("anywhere", place.new)
+    os.symlink(place.file.name, place.new)
+    refused(errno.EEXIST, lambda: os.symlink("other", place.new))
+    assert is_there(place.new)
+    assert os.readlink(place.new) == place.file.name
+    status = os.lstat(place.new)
+    assert place.new.is_symlink()
+    assert (status.st_uid, status.st_gid) == (os.getuid(), os.getgid())
+    if place.new.parent == place.file.parent:
+        assert content(place.new) == place.content
+    os.unlink(place.new)
+    os.symlink("nothing", place.new)
+    assert is_there(place.new)
+    assert not place.new.exists()
+    return None
+
+
+@file("`symlink` that leads out of the store, or says an absolute path")
+def symlink_out(place: Place) -> str | None:
+    os.symlink(place.file, place.new)
+    assert os.readlink(place.new) == str(place.file)
     return None
 
 
@@ -935,10 +955,9 @@ def set_time(place: Place) -> str | None:
 
 @file("`utimens`: the time of the last access")
 def set_access_time(place: Place) -> str | None:
-    os.utime(place.file, ns=(1_500_000_000_000_000_000, 1_600_000_000_000_000_000))
-    if os.stat(place.file).st_atime_ns == 1_500_000_000_000_000_000:
-        return None
-    return "no effect"
+    atime_ns = time.time_ns() + 3600 * 10**9  # of the past, it is set anew when the file is read
+    os.utime(place.file, ns=(atime_ns, 10**18))
+    return None if os.stat(place.file).st_atime_ns == atime_ns else "no effect"
 
 
 @file("`futimens` of what is being written, as `cp -p` and `tar` do")

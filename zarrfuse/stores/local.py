@@ -289,7 +289,11 @@ class LocalStore(Store):
                 open_beneath(self.root.fd, os.fsencode(path), os.O_PATH, beneath=True, wait=True)
             )
         except OSError as error:
-            return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+            is_walked = (
+                len(os.fsencode(path)) <= LONGEST_KEY
+            )  # so that it is a name that is too long
+            leads_nowhere = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+            return error.errno in leads_nowhere or (error.errno == errno.ENAMETOOLONG and is_walked)
         return True
 
     def _link_entry(self, key: str, status: os.stat_result, follow: bool) -> Entry | None:
