@@ -1323,6 +1323,16 @@ def set_time_of_folder(place: Place) -> str | None:
     return "no effect"
 
 
+@folder("the time of the last change, when a name in it is deleted")
+def time_of_folder(place: Place) -> str | None:
+    os.utime(place.full, ns=(10**18, 10**18))
+    with os.scandir(place.full.parent) as entries:
+        assert {entry.stat().st_mtime_ns for entry in entries if entry.name == place.full.name}
+    os.unlink(place.file)
+    assert os.stat(place.full).st_mtime_ns > 10**18
+    return None
+
+
 @folder("`flock`", reads=True)
 def lock_folder(place: Place) -> str | None:
     with (

@@ -195,8 +195,11 @@ class Operations(pyfuse3.Operations):
         if node.parent is None:
             entry = await self._folders.look(node, "")
         else:
+            # What is done to other names changes folders, and files with several names: a listing is older.
+            is_listed = node.entry.kind is not Kind.FOLDER and node.entry.links == 1
+            ask = self._folders.entry if is_listed else self._folders.look
             try:
-                entry = await self._folders.entry(node.parent, node.name)
+                entry = await ask(node.parent, node.name)
             except (ZarrfuseError, OSError):
                 if file is None:
                     raise
