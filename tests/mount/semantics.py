@@ -975,6 +975,18 @@ def set_time_of_open(place: Place) -> str | None:
     return "no effect"
 
 
+@file("`fchmod`, `futimens` while it is open and deleted")
+def attributes_of_deleted(place: Place) -> str | None:
+    with opened(place.file, BOTH) as fd:
+        os.unlink(place.file)
+        os.fchmod(fd, 0o604)
+        os.utime(fd, ns=(10**18, 10**18))
+        found = os.fstat(fd)
+        assert (found.st_mode & 0o777, found.st_mtime_ns) == (0o604, 10**18)
+    assert not is_there(place.file)
+    return None
+
+
 @file("the time of the last change, when it is written")
 def time_when_written(place: Place) -> str | None:
     os.utime(place.file, ns=(10**18, 10**18))

@@ -358,6 +358,10 @@ class Files:
             if file.is_live:
                 node.entry = entry_of(replace(node.entry, access=None), content)
                 return
+            if not node.is_named:  # nobody else can open it
+                access = change.of(node.entry.access or Access(0o644, 0, 0))
+                node.entry = replace(node.entry, access=access)
+                return
             change = change._replace(mtime_ns=None, atime_ns=None)
         if change == Change():
             return
