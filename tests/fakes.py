@@ -58,7 +58,7 @@ class MemoryStore(Store):
             self._folders[folder] = {}
             self._folders[above][name] = Entry(name, Kind.FOLDER, 0, MTIME_NS)
 
-    def scan(self, folder: str) -> Iterator[Entry]:
+    def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """See `base.Store`."""
         if folder in self._files:
             raise NotAFolder(f"{folder} is not a folder")
@@ -66,7 +66,7 @@ class MemoryStore(Store):
             raise NotFound(f"no folder {folder}")
         return iter(list(self._folders[folder].values()))
 
-    def stat(self, key: str, *, wait: bool = True) -> Entry:
+    def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`."""
         if not key:
             return Entry("", Kind.FOLDER, 0, MTIME_NS)
@@ -125,16 +125,16 @@ class ForwardingStore(Store):
     def before(self, call: str, key: str, wait: bool) -> None:
         """What sub-classes do: wait, raise, count."""
 
-    def scan(self, folder: str) -> Iterator[Entry]:
+    def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """See `base.Store`."""
         self.before("scan", folder, True)
-        yield from self.inner.scan(folder)
+        yield from self.inner.scan(folder, follow=follow)
         self.before("scanned", folder, True)
 
-    def stat(self, key: str, *, wait: bool = True) -> Entry:
+    def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`."""
         self.before("stat", key, wait)
-        return self.inner.stat(key, wait=wait)
+        return self.inner.stat(key, wait=wait, follow=follow)
 
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """See `base.Store`."""
@@ -248,17 +248,19 @@ class LyingStore(ForwardingStore):
         }
         self._opened_as = opened_as
 
-    def scan(self, folder: str) -> Iterator[Entry]:
+    def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """See `base.Store`."""
         claimed = self._claimed.get(folder, {})
         yield from claimed.values()
-        yield from (entry for entry in self.inner.scan(folder) if entry.name not in claimed)
+        yield from (
+            entry for entry in self.inner.scan(folder, follow=follow) if entry.name not in claimed
+        )
 
-    def stat(self, key: str, *, wait: bool = True) -> Entry:
+    def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`."""
         folder, _, name = key.rpartition("/")
         claimed = self._claimed.get(folder, {}).get(name)
-        return self.inner.stat(key, wait=wait) if claimed is None else claimed
+        return self.inner.stat(key, wait=wait, follow=follow) if claimed is None else claimed
 
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """See `base.Store`."""

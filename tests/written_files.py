@@ -14,7 +14,7 @@ class Written:
         self._folder = folder
         self._name = name
         self.readinto, self.write, self.truncate = content.readinto, content.write, content.truncate
-        self.set_mtime, self.close = content.set_mtime, content.close
+        self.change, self.close = content.change, content.close
 
     @property
     def is_live(self) -> bool:

@@ -43,7 +43,7 @@ def open_view(
     """
     if view == "raw":
         return RawFolder(store, commits=commits)
-    chunks = ChunksView(store, ttl_s, commits, is_fill=_is_fill)
+    chunks = ChunksView(store, ttl_s, commits, is_fill=_is_fill, links=True)
     if view == "chunks":
         return chunks.root
     # Imported where they are needed: a mount of another view does without.

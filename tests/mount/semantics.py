@@ -16,6 +16,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -864,7 +865,26 @@ def write_unlinked_again(place: Place) -> str | None:
 
 @file("`symlink`")
 def symlink(place: Place) -> str | None:
-    os.symlink("anywhere", place.new)
+    os.symlink(place.file.name, place.new)
+    refused(errno.EEXIST, lambda: os.symlink("other", place.new))
+    assert is_there(place.new)
+    assert os.readlink(place.new) == place.file.name
+    status = os.lstat(place.new)
+    assert place.new.is_symlink()
+    assert (status.st_uid, status.st_gid) == (os.getuid(), os.getgid())
+    if place.new.parent == place.file.parent:
+        assert content(place.new) == place.content
+    os.unlink(place.new)
+    os.symlink("nothing", place.new)
+    assert is_there(place.new)
+    assert not place.new.exists()
+    return None
+
+
+@file("`symlink` that leads out of the store, or says an absolute path")
+def symlink_out(place: Place) -> str | None:
+    os.symlink(place.file, place.new)
+    assert os.readlink(place.new) == str(place.file)
     return None
 
 
@@ -935,10 +955,9 @@ def set_time(place: Place) -> str | None:
 
 @file("`utimens`: the time of the last access")
 def set_access_time(place: Place) -> str | None:
-    os.utime(place.file, ns=(1_500_000_000_000_000_000, 1_600_000_000_000_000_000))
-    if os.stat(place.file).st_atime_ns == 1_500_000_000_000_000_000:
-        return None
-    return "no effect"
+    atime_ns = time.time_ns() + 3600 * 10**9  # of the past, it is set anew when the file is read
+    os.utime(place.file, ns=(atime_ns, 10**18))
+    return None if os.stat(place.file).st_atime_ns == atime_ns else "no effect"
 
 
 @file("`futimens` of what is being written, as `cp -p` and `tar` do")
@@ -954,6 +973,18 @@ def set_time_of_open(place: Place) -> str | None:
         return None
     assert found > mtime_ns
     return "no effect"
+
+
+@file("`fchmod`, `futimens` while it is open and deleted")
+def attributes_of_deleted(place: Place) -> str | None:
+    with opened(place.file, BOTH) as fd:
+        os.unlink(place.file)
+        os.fchmod(fd, 0o604)
+        os.utime(fd, ns=(10**18, 10**18))
+        found = os.fstat(fd)
+        assert (found.st_mode & 0o777, found.st_mtime_ns) == (0o604, 10**18)
+    assert not is_there(place.file)
+    return None
 
 
 @file("the time of the last change, when it is written")
@@ -1302,6 +1333,16 @@ def set_time_of_folder(place: Place) -> str | None:
     if found == mtime_ns:
         return None
     return "no effect"
+
+
+@folder("the time of the last change, when a name in it is deleted")
+def time_of_folder(place: Place) -> str | None:
+    os.utime(place.full, ns=(10**18, 10**18))
+    with os.scandir(place.full.parent) as entries:
+        assert {entry.stat().st_mtime_ns for entry in entries if entry.name == place.full.name}
+    os.unlink(place.file)
+    assert os.stat(place.full).st_mtime_ns > 10**18
+    return None
 
 
 @folder("`flock`", reads=True)

@@ -374,7 +374,13 @@ OBJECT_FOLDER_PLACES: dict[str, tuple[tuple[str, Maker], ...]] = {
 }
 """The same for what differs on an object store; fewer, since each request of the tests takes long."""
 
-NAMES = {"chunk": "one part", "parts": "in parts", "dotted": "other keys"}
+NAMES = {
+    "chunk": "one part",
+    "parts": "in parts",
+    "dotted": "other keys",
+    "foreign": "between chunks",
+    "loose": "other keys",
+}
 """By maker: what a cell calls those places that it makes an exception of. It may name a view, too."""
 
 MAKERS = (ordinary, foreign, chunk, document)

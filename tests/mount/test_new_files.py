@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from datasets import array, concat_parts, write_keys
+from datasets import array, concat_parts, group, write_keys
 from mounting import serving
 
 NOBODY, GROUP = 65534, 12346
@@ -96,6 +96,41 @@ def test_what_is_made_has_the_mode_asked_for_and_belongs_to_the_caller(
             assert told(daemon.mountpoint / name) == told(root / name) == (uid, uid, left), name
         if view != "raw":
             assert told(root / "merged/c/0/0.b") == (uid, uid, MODES["merged/c/0/0"])
+
+
+LINK = """
+import os, sys
+root, uid = sys.argv[1], int(sys.argv[2])
+os.setgroups([])
+os.setresgid(uid, uid, uid)
+os.setresuid(uid, uid, uid)
+for name in ("secret", "private/readable", "open"):
+    os.symlink(name, f"{root}/to {name.partition('/')[0]}")
+for name in ("to secret", "to private", "to open"):
+    try:
+        print(name, open(f"{root}/{name}").read())
+    except PermissionError:
+        print(name, "denied")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is several users")
+@pytest.mark.parametrize("view", ["raw", "chunks", "plain"])
+def test_symlink_belongs_to_who_made_it_and_lets_nobody_read_more(folder: Path, view: str) -> None:
+    root = folder / "store"
+    keys = {"secret": b"x", "private/readable": b"x", "open": b"x"}
+    write_keys(root, {"zarr.json": group(), **keys})
+    root.chmod(0o1777)
+    (root / "secret").chmod(0o600)
+    (root / "private").chmod(0o700)
+    with serving(folder, root, "--view", view, "--read-write", "--allow-other") as daemon:
+        point = daemon.mountpoint
+        command = [sys.executable, "-c", LINK, str(point), str(NOBODY)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.splitlines() == ["to secret denied", "to private denied", "to open x"]
+        for path in (root / "to secret", point / "to secret"):
+            assert told(path) == (NOBODY, NOBODY, 0o777)
+            assert os.readlink(path) == "secret"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is several users")

@@ -14,7 +14,6 @@ WAYS: dict[str, Callable[[LocalStore], object]] = {
     "open": lambda store: store.open("a"),
     "stat": lambda store: store.stat("a"),
     "stat of a link": lambda store: store.stat("link"),
-    "readlink": lambda store: store.readlink("link"),
     "list": lambda store: store.list(""),
     "open in the folder of our own": lambda store: store.open(f"{OWN_NAME}/a"),
 }

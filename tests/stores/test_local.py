@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import zarrfuse
 from zarrfuse.errors import Denied, NotFound, SourceError, ZarrfuseError, errno_of
@@ -45,10 +46,10 @@ def following(root):
 
 
 def entry_of(store, key):
-    """The entry, which listing and stat must agree on."""
+    """The entry, which listing and stat must agree on, but for the access that they are."""
     folder, _, name = key.rpartition("/")
     entry = store.stat(key)
-    assert store.list(folder).get(name) == entry
+    assert replace(store.list(folder)[name], atime_ns=entry.atime_ns) == entry
     return entry
 
 
@@ -98,6 +99,23 @@ def test_symlink_to_a_file_inside_is_that_file(store, root, target):
     assert (entry.kind, entry.size, entry.denied) == (Kind.FILE, len(INSIDE), False)
     assert entry.mtime_ns == store.stat("data/v1/a").mtime_ns
     assert read(store, "link") == INSIDE
+
+
+def test_symlink_to_a_file_inside_is_a_link_for_who_does_not_follow(store, root):
+    for name, text, told in (
+        ("link", "data/v1/a", "data/v1/a"),
+        ("data/v1/up", ".././../data/v1/a", ".././../data/v1/a"),
+        ("data/absolute", str(root / "data/v1/a"), "v1/a"),
+        ("data/around", f"../../{root.name}/data/v1/a", "v1/a"),
+    ):
+        (root / name).symlink_to(text)
+        folder, _, last = name.rpartition("/")
+        entry = store.stat(name, follow=False)
+        assert (entry.kind, entry.denied) == (Kind.LINK, False)
+        assert entry.identity == (root / name).lstat().st_ino
+        listed = {each.name: each for each in store.scan(folder, follow=False)}
+        assert replace(listed[last], atime_ns=entry.atime_ns) == entry
+        assert store.readlink(name) == told
 
 
 def test_symlink_up_and_down_inside_reads(store, root):
@@ -262,6 +280,28 @@ def test_magic_link_of_proc_is_denied(store, root):
         assert entry_of(store, key).denied
         with pytest.raises(Denied):
             store.open(f"{key}/etc/passwd")
+
+
+def test_way_that_is_too_long_to_be_walked_is_no_way_inside(store, root):
+    folder = root / ("long" * 50)
+    folder.mkdir()
+    (folder / "up").symlink_to("..")
+    (folder / "out").symlink_to("./" * 2000 + "up/../secret")  # not too long for who follows it
+    assert store.stat(f"{folder.name}/out", follow=False).denied
+
+
+def test_who_does_not_follow_is_denied_what_leads_out(store, root, tmp_path):
+    (root / "out").symlink_to(tmp_path / "outside/secret")
+    (root / "data/out").symlink_to("../../outside/none")
+    for key in ("out", "data/out"):
+        assert store.stat(key, follow=False).denied
+
+
+def test_symlinks_outside_are_followed_when_asked_by_all(following, root, tmp_path):
+    (root / "file").symlink_to(tmp_path / "outside/secret")
+    (root / "inside").symlink_to("data/v1/a")
+    assert following.stat("file", follow=False).size == len(OUTSIDE)
+    assert following.stat("inside", follow=False).kind is Kind.LINK
 
 
 def test_symlinks_outside_are_followed_when_asked(following, root, tmp_path):

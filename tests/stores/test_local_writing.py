@@ -94,6 +94,7 @@ CHANGES = {
     "rename to new": lambda store, key: store.rename("data/a", key, replace=False),
     "link from": lambda store, key: store.link(key, "linked"),
     "link to": lambda store, key: store.link("data/a", key),
+    "symlink": lambda store, key: store.symlink(key, "a"),
     "make_folder": lambda store, key: store.make_folder(key),
     "remove_folder": lambda store, key: store.remove_folder(key),
     "set_mtime": lambda store, key: store.change(key, Change(mtime_ns=1)),
@@ -158,6 +159,49 @@ def test_symlink_that_leads_out_is_deleted_renamed_and_replaced_as_itself(store,
     store.remove("second")
     assert below(root) == {"data", "data/a", "moved"}
     assert (tmp_path / "outside/secret").read_bytes() == OUTSIDE
+
+
+@pytest.mark.parametrize("text", ["a", "none", "../data/./a", "link", "a/below", "."])
+def test_symlink_that_stays_inside_is_made_as_it_was_asked_for(store, root, text):
+    store.symlink("data/link", text)
+    assert os.readlink(root / "data/link") == text
+    assert store.readlink("data/link") == text
+    assert store.stat("data/link", follow=False).kind is Kind.LINK
+    with pytest.raises(Exists):
+        store.symlink("data/link", text)
+    with pytest.raises(NotFound):
+        store.symlink("none/link", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["../outside", "../none", "data/../../outside/secret", "top/../outside/secret", "/", "/none"],
+)
+def test_symlink_that_would_lead_out_is_not_made(store, root, text):
+    (root / "data/top").symlink_to("..")
+    (root / "top").symlink_to(".")
+    with pytest.raises(Denied) as caught:
+        store.symlink("link", text)
+    assert errno_of(caught.value) == errno.EACCES
+    if not os.path.isabs(text):
+        with pytest.raises(Denied):
+            store.symlink("data/link", f"top/{text}")
+    assert below(root) == {"data", "data/a", "data/top", "top"}
+
+
+def test_symlink_is_not_made_by_way_of_what_leads_out(store, root):
+    (root / "absolute").symlink_to(root)  # inside, but only as a path of the machine
+    with pytest.raises(Denied):
+        store.symlink("link", "absolute/data/a")
+
+
+def test_who_does_not_follow_changes_the_symlink_and_not_what_it_leads_to(store, root):
+    (root / "link").symlink_to("data/a")
+    before = (root / "data/a").stat()
+    store.change("link", Change(mtime_ns=10**18, atime_ns=10**18 + 1), follow=False)
+    found = (root / "link").lstat()
+    assert (found.st_mtime_ns, found.st_atime_ns) == (10**18, 10**18 + 1)
+    assert (root / "data/a").stat() == before
 
 
 def test_symlink_to_a_file_inside_is_edited_where_it_leads(store, root):

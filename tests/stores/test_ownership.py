@@ -217,6 +217,14 @@ def test_file_and_folder_have_the_mode_and_owner_that_they_are_given(store, root
     assert told(root / "folder") == (OTHER, GROUP, 0o1773)
 
 
+def test_symlink_belongs_to_who_it_is_given(store, root):
+    store.symlink("link", "file", Access(0o777, OTHER, GROUP))
+    assert told(root / "link") == (OTHER, GROUP, 0o777)
+    assert told(root / "file") == (OWNER, GROUP, 0o640)
+    store.change("link", Change(uid=OWNER), follow=False)
+    assert told(root / "link") == (OWNER, GROUP, 0o777)
+
+
 def test_default_acl_counts_in_the_place_of_the_umask(store, root):
     everybody = 2**32 - 1
     default = acl((1, 7, everybody), (2, 7, OTHER), (4, 5, everybody), (16, 7, everybody))

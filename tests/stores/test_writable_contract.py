@@ -257,7 +257,7 @@ def test_edit_makes_writes_and_reads(in_place):
     assert read(in_place, "key") == b"\0\0\0HEl"
     file.truncate(8)
     assert read(in_place, "key") == b"\0\0\0HEl\0\0"
-    file.set_mtime(MTIME_NS)
+    file.change(Change(MTIME_NS))
     assert file.mtime_ns == in_place.stat("key").mtime_ns == MTIME_NS
     file.sync()
     file.close()

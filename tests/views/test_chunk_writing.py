@@ -364,10 +364,10 @@ def test_the_time_that_was_set_is_that_of_all_parts(view: Any, tmp_path: Path) -
     root = view(ARRAY)
     writer = create(root, "c/0/0")
     writer.write(b"123456", 0)
-    writer.set_mtime(MTIME_NS)
+    writer.change(Change(MTIME_NS))
     writer.store()
     assert folder_at(root, "c/0").lookup("0").mtime_ns == MTIME_NS
-    writer.set_mtime(MTIME_NS + 5)
+    writer.change(Change(MTIME_NS + 5))
     writer.store()
     writer.close()
     assert {path.stat().st_mtime_ns for path in (tmp_path / "store/c/0").iterdir()} == {
@@ -376,7 +376,7 @@ def test_the_time_that_was_set_is_that_of_all_parts(view: Any, tmp_path: Path) -
     folder_at(root, "c/0").change("0", Change(mtime_ns=MTIME_NS))
     assert {path.stat().st_mtime_ns for path in (tmp_path / "store/c/0").iterdir()} == {MTIME_NS}
     writer = write(root, "c/0/0")
-    writer.set_mtime(MTIME_NS + 7)
+    writer.change(Change(MTIME_NS + 7))
     writer.store()
     writer.close()
     assert folder_at(root, "c/0").lookup("0").mtime_ns == MTIME_NS + 7

@@ -579,7 +579,7 @@ def test_the_time_of_a_document_is_set(disk: Any) -> None:
     folder.change("zarr.json", Change(mtime_ns=1_000_000_000))
     assert folder.lookup("zarr.json").mtime_ns == 1_000_000_000
     writer = opened_to_write(folder, "zarr.json")
-    writer.set_mtime(2_000_000_000)
+    writer.change(Change(2_000_000_000))
     writer.store()
     writer.close()
     assert folder.lookup("zarr.json").mtime_ns == 2_000_000_000

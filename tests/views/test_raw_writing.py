@@ -180,7 +180,7 @@ def test_what_is_not_there_or_a_folder_is_not_written(root):
 def test_time_of_a_writer_is_stored(root, folder):
     writer = created(root, "new")
     writer.write(b"new", 0)
-    writer.set_mtime(MTIME_NS)
+    writer.change(Change(MTIME_NS))
     assert writer.mtime_ns == MTIME_NS
     writer.store()
     writer.close()

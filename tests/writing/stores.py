@@ -126,7 +126,7 @@ class KeysStore(MemoryStore, WritableStore):
         self.mtime_ns = time.time_ns() if mtime_ns is None else mtime_ns
         self.between: Callable[[str, str], None] = lambda call, key: None
 
-    def scan(self, folder: str) -> Iterator[Entry]:
+    def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """See `base.Store`."""
         prefix = f"{folder}/" if folder else ""
         names: dict[str, Entry] = {}
@@ -139,7 +139,7 @@ class KeysStore(MemoryStore, WritableStore):
             raise NotFound(f"no folder {folder}")
         return iter(names.values())
 
-    def stat(self, key: str, *, wait: bool = True) -> Entry:
+    def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`."""
         if key in self.files:
             return Entry(key.rpartition("/")[2], Kind.FILE, len(self.files[key]), self.mtime_ns)

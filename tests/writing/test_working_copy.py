@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sampling import examples
 from writing.stores import files_of
 
+from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Reader, read
 from zarrfuse.stores.local_writing import WritableLocalStore
 from zarrfuse.writing.commits import Commits, Target
@@ -171,11 +172,11 @@ def test_a_time_that_is_set_is_stored_before_and_after_the_bytes(
     copy = WorkingCopy(commits)
     copy.write(b"1234567", 0)
     for time_ns in (3_000_000_000, 4_000_000_000):
-        copy.set_mtime(time_ns)
+        copy.change(Change(time_ns))
         store(commits, copy, parts=parts)
         assert copy.mtime_ns == time_ns
         assert {e.mtime_ns for e in commits.store.list("c").values()} == {time_ns}
-    copy.set_mtime(5_000_000_000)
+    copy.change(Change(5_000_000_000))
     copy.write(b"x", 0)  # changed now, and not then
     store(commits, copy, parts=parts)
     assert commits.store.stat("c/0").mtime_ns > 10**18

@@ -44,9 +44,9 @@ class WithoutMounts(LocalStore):
             if mount.type == mounts.TYPE and mount.mountpoint.startswith(below)
         }
 
-    def scan(self, folder: str) -> Iterator[Entry]:
+    def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """See `stores.base.Store`."""
-        for entry in super().scan(folder):
+        for entry in super().scan(folder, follow=follow):
             if not self.left_out or join(folder, entry.name) not in self.left_out:
                 yield entry
 

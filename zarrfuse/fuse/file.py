@@ -97,7 +97,8 @@ class File:
         copy = self.copy
         if copy is not None:
             mtime_ns = copy.mtime_ns if self.is_changed else known.mtime_ns
-            return replace(known, size=copy.size, mtime_ns=mtime_ns)
+            ctime_ns = 0 if self.is_changed else known.ctime_ns
+            return replace(known, size=copy.size, mtime_ns=mtime_ns, ctime_ns=ctime_ns)
         return entry_of(known, self.content) if self.is_live else known
 
     def take(self, content: Reader, known: Entry, writer: Writer | None) -> None:

@@ -345,18 +345,25 @@ class Files:
             raise
 
     async def set_attributes(self, node: Node, change: Change) -> None:
-        """Set time, mode and owner of a file or folder."""
+        """Set times, mode and owner of a file or folder."""
         file = node.file
         if file is not None and file.is_made:
             assert file.copy is not None
             file.copy.given = change.of(node.entry.access or file.copy.given or Access(0o644, 0, 0))
             node.entry = replace(node.entry, access=file.copy.given)
             change = Change(change.mtime_ns)
-        mtime_ns = change.mtime_ns
-        if file is not None and (file.is_changed or not node.is_named) and mtime_ns is not None:
+        if file is not None and (file.is_changed or not node.is_named):
             handle = Handle(0, node, file)
-            await self._in_thread(handle, lambda: _writer_of(handle).set_mtime(mtime_ns))
-            change = change._replace(mtime_ns=None)
+            content: Any = file.content if file.is_live else _writer_of(handle)
+            await self._in_thread(handle, partial(content.change, change))
+            if file.is_live:
+                node.entry = entry_of(replace(node.entry, access=None), content)
+                return
+            if not node.is_named:  # nobody else can open it
+                access = change.of(node.entry.access or Access(0o644, 0, 0))
+                node.entry = replace(node.entry, access=access)
+                return
+            change = change._replace(mtime_ns=None, atime_ns=None)
         if change == Change():
             return
         if not node.is_named:

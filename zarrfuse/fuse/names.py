@@ -4,7 +4,7 @@ Owns the order in which a view, the nodes and the listings learn of a change. Us
 nothing of pyfuse3 or Zarr.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
@@ -101,10 +101,17 @@ class Names:
 
     async def mkdir(self, parent: Node, name: str, given: Access) -> Node:
         """Make an empty folder."""
+        return await self._make(parent, name, lambda folder: folder.make_folder(name, given))
+
+    async def symlink(self, parent: Node, name: str, text: str, given: Access) -> Node:
+        """Make a symlink."""
+        return await self._make(parent, name, lambda folder: folder.symlink(name, text, given))
+
+    async def _make(self, parent: Node, name: str, make: Callable[[Folder], None]) -> Node:
         self.check(parent, name)
 
         def made(folder: Folder) -> Entry:
-            folder.make_folder(name, given)
+            make(folder)
             return folder.lookup(name)
 
         entry = await self._folders.ask(parent, made)

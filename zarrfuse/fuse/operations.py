@@ -193,8 +193,11 @@ class Operations(pyfuse3.Operations):
         if node.parent is None:
             entry = await self._folders.look(node, "")
         else:
+            # What is done to other names changes folders, and files with several names: a listing is older.
+            is_listed = node.entry.kind is not Kind.FOLDER and node.entry.links == 1
+            ask = self._folders.entry if is_listed else self._folders.look
             try:
-                entry = await self._folders.entry(node.parent, node.name)
+                entry = await ask(node.parent, node.name)
             except (ZarrfuseError, OSError):
                 if file is None:
                     raise
@@ -226,6 +229,7 @@ class Operations(pyfuse3.Operations):
             stat.S_IMODE(attr.st_mode) if fields.update_mode else None,
             attr.st_uid if fields.update_uid else None,
             attr.st_gid if fields.update_gid else None,
+            attr.st_atime_ns if fields.update_atime else None,
         )
         if change != Change():
             await self._files.set_attributes(node, change)
@@ -374,6 +378,16 @@ class Operations(pyfuse3.Operations):
         return self._told(await self._names.mkdir(parent, os.fsdecode(name), given))
 
     @changing
+    async def symlink(
+        self, parent_inode: int, name: bytes, target: bytes, ctx: pyfuse3.RequestContext
+    ) -> pyfuse3.EntryAttributes:
+        """Make a symlink."""
+        parent = self._nodes[parent_inode]
+        given = made_by(Access(0o777, ctx.uid, ctx.gid), parent.entry.access)
+        text = os.fsdecode(target)
+        return self._told(await self._names.symlink(parent, os.fsdecode(name), text, given))
+
+    @changing
     async def rename(
         self,
         parent_inode_old: int,
@@ -448,6 +462,5 @@ class Operations(pyfuse3.Operations):
         raise FUSEError(errno.ENOSYS)  # ENOTSUP to the program, and the kernel asks no more
 
     mknod: Any = _not_offered
-    symlink: Any = _not_offered
     setxattr: Any = _never_offered
     removexattr: Any = _never_offered

@@ -43,6 +43,7 @@ class Replies:
     ) -> None:
         self._ttl_s = min(ttl_s, _FOREVER_S)
         self._failed = failed
+        self._begun_at_ns = time.time_ns()
         self._shown = 0o7777 if writable else 0o7555
         self._own_file = Access(0o644, os.getuid(), os.getgid())
         self._own_folder = Access(0o755, os.getuid(), os.getgid())
@@ -62,7 +63,6 @@ class Replies:
         attributes = pyfuse3.EntryAttributes()
         attributes.st_blksize = block
         attributes.st_nlink = 1  # for folders always: "not counted", so that find(1) looks in all
-        attributes.st_atime_ns = time.time_ns()  # of the mount: reading is not taken note of
         attributes.entry_timeout = attributes.attr_timeout = self._ttl_s
         return attributes
 
@@ -102,7 +102,9 @@ class Replies:
         filled.st_nlink = entry.links
         filled.st_size = size
         filled.st_blocks = (size + 511) >> 9
-        filled.st_mtime_ns = filled.st_ctime_ns = entry.mtime_ns
+        filled.st_mtime_ns = entry.mtime_ns
+        filled.st_ctime_ns = entry.ctime_ns or entry.mtime_ns
+        filled.st_atime_ns = entry.atime_ns or self._begun_at_ns
         return filled
 
     def _unlike_files(self, entry: Entry, *, live: bool) -> pyfuse3.EntryAttributes:

@@ -34,7 +34,8 @@ def _access(mode: int, uid: int, gid: int) -> Access:
 
 
 class Change(NamedTuple):
-    """What is to be set of a file or folder: time of the last change (ns), mode, owner, group.
+    """What is to be set of a file or folder: time of the last change (ns), mode, owner, group, time of the
+    last access (ns).
 
     None: it stays as it is.
     """
@@ -43,6 +44,7 @@ class Change(NamedTuple):
     mode: int | None = None
     uid: int | None = None
     gid: int | None = None
+    atime_ns: int | None = None
 
     def of(self, access: Access) -> Access:
         """What becomes of a mode and owner."""

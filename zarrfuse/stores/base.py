@@ -17,6 +17,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
+from zarrfuse.errors import NotSupported
 from zarrfuse.stores.access import Access, Change, both
 
 OWN_NAME = ".zarrfuse"
@@ -38,8 +39,9 @@ class Entry(msgspec.Struct, gc=False):
     `size` is in bytes (0 for a folder), `mtime_ns` in nanoseconds since 1970. `denied` marks a name
     that is shown but that nobody may open (a symlink that leads out of the store). `identity` is that of
     a file, which another file does not have; 0 where that is not told,
-    and then another size or time makes another file. `access`: mode and owner; of a link, those of what
-    it leads to; None where nobody but who serves it owns it. `links`: how many names the file has.
+    and then another size or time makes another file. `access`: mode and owner; None where nobody but who
+    serves it owns it. `links`: how many names the file has. `ctime_ns` and `atime_ns`: of the last change
+    of its attributes, and of the last access; 0 where that is not told.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Entry(msgspec.Struct, gc=False):
     identity: int = 0
     access: Access | None = None
     links: int = 1
+    ctime_ns: int = 0
+    atime_ns: int = 0
 
 
 class Reader(Protocol):
@@ -85,19 +89,23 @@ class Store(Protocol):
     permanent: bool
     """Whether what has been seen once stays as it is, so that kernels may keep it without limit."""
 
-    def scan(self, folder: str) -> Iterator[Entry]:
+    def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """All names of a folder with kinds, sizes and times, in one pass, as they are found.
 
-        Raises `NotFound`, `NotAFolder`, `Denied` before the first one. FIFOs, sockets and devices
-        are left out.
+        `follow`: a symlink to a file has the entry of that file, if the store can follow it; without,
+        it is a `Kind.LINK`. Raises `NotFound`, `NotAFolder`, `Denied` before the first one. FIFOs,
+        sockets and devices are left out.
         """
 
     def list(self, folder: str) -> dict[str, Entry]:
         """What `scan` finds, by name."""
         return {entry.name: entry for entry in self.scan(folder)}
 
-    def stat(self, key: str, *, wait: bool = True) -> Entry:
-        """The entry of one key or folder. Raises `NotFound`; a file in the middle of a key is that too."""
+    def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
+        """The entry of one key or folder; `follow`: see `scan`.
+
+        Raises `NotFound`; a file in the middle of a key is that too.
+        """
 
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """Open a key for reading. Raises `NotFound`, `Denied`."""
@@ -124,8 +132,8 @@ class File(Reader, Protocol):
 
     is_live: bool
 
-    def seen(self) -> tuple[int, int, int, Access | None]:
-        """Size (bytes), time of the last change (ns), `Entry.identity` and `access`, of one moment."""
+    def seen(self) -> Entry:
+        """Its entry at one moment, without a name."""
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
@@ -133,8 +141,8 @@ class File(Reader, Protocol):
     def truncate(self, size: int) -> None:
         """Make it `size` bytes long."""
 
-    def set_mtime(self, mtime_ns: int) -> None:
-        """Set the time of its last change."""
+    def change(self, change: Change) -> None:
+        """Set times, mode and owner."""
 
     def sync(self) -> None:
         """Wait until what was written will outlive the machine."""
@@ -218,6 +226,14 @@ class WritableStore(Store, Protocol):
     def link(self, key: str, new_key: str) -> None:
         """Store the file `key` under a second name. Raises `Exists`, `NotFound`."""
 
+    def symlink(self, key: str, text: str, given: Access | None = None) -> None:
+        """Make a symlink that says `text`; `given`: its owner and group, see `edit`.
+
+        Raises `Exists`, `NotFound`, `Denied` if it would lead out of the store, `NotSupported` where
+        there are none.
+        """
+        raise NotSupported(f"{key}: there are no symlinks in this store")
+
     def make_folder(self, key: str, given: Access | None = None) -> None:
         """Make an empty folder; `given`: see `edit`.
 
@@ -227,8 +243,8 @@ class WritableStore(Store, Protocol):
     def remove_folder(self, key: str) -> None:
         """Delete an empty folder. Raises `NotEmpty`, `NotFound`, `NotAFolder`."""
 
-    def change(self, key: str, change: Change) -> None:
-        """Set times, mode and owner of a file or folder.
+    def change(self, key: str, change: Change, *, follow: bool = True) -> None:
+        """Set times, mode and owner of a file or folder; `follow`: of what `stat` tells of then.
 
         What has no time of its own ignores that; a store whose files have no modes raises `NotSupported`.
         """
@@ -251,18 +267,21 @@ def entry_of(known: Entry, reader: Reader) -> Entry:
     seen = getattr(reader, "seen", None)  # of files, which change in place
     if seen is None:
         access, identity = getattr(reader, "access", None), getattr(reader, "identity", 0)
-        size, mtime_ns = reader.size, reader.mtime_ns
+        seen_at = reader.size, reader.mtime_ns
+        times = known.ctime_ns, known.atime_ns
+        now = Entry(known.name, Kind.FILE, *seen_at, False, identity, access, known.links, *times)
     else:
-        size, mtime_ns, identity, access = seen()
-    if access != known.access:
-        access = both(access, known.access)
-    return Entry(known.name, Kind.FILE, size, mtime_ns, False, identity, access, known.links)
+        now = seen()
+        now.name, now.links = known.name, known.links
+    if now.access != known.access:
+        now.access = both(now.access, known.access)
+    return now
 
 
 def access_of(reader: Reader) -> Access | None:
     """Mode and owner of an open file; None where nothing is known of them."""
     seen = getattr(reader, "seen", None)
-    access: Access | None = getattr(reader, "access", None) if seen is None else seen()[3]
+    access: Access | None = getattr(reader, "access", None) if seen is None else seen().access
     return access
 
 

@@ -3,26 +3,24 @@
 Owns every system call on the user's files. It never leads outside its folder: the kernel refuses
 each path that would (`beneath`). What a name is, is decided once, here:
 
-* a file, or a symlink to a file inside the folder: a file;
-* a symlink to a folder inside it: a link, so that the kernel walks it and loops stay loops of the
-  kernel's to refuse;
+* a symlink that stays inside the folder: a link, so that the kernel of who asks walks it, and refuses
+  loops. One to a file is that file for who asks with `follow`;
 * a symlink that leads outside: a file that is denied to everyone, whatever is there, unless symlinks are
   followed;
-* a symlink to nothing: a link where its text stays inside, else denied;
 * FIFOs, sockets and devices: not there.
 """
 
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import suppress
-from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISLNK, S_ISREG
+from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
 
 from zarrfuse.errors import Denied, NameTooLong, NotAFolder, NotFound, ZarrfuseError
 from zarrfuse.stores.access import Access, all_of, way_through
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.stores.beneath import open_beneath
 from zarrfuse.stores.descriptor import close_quietly, is_remote, read_full
+from zarrfuse.stores.local_file import entry_at
 from zarrfuse.stores.own_folder import OwnFolder
 from zarrfuse.stores.root import Root
 
@@ -81,7 +79,7 @@ class LocalStore(Store):
         self._beneath = not follow_symlinks
         self._remote = is_remote(self.root.fd)
 
-    def scan(self, folder: str) -> Iterator[Entry]:
+    def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """See `base.Store`. One `scandir`, one `lstat` a name."""
         fd = self._open(folder, _LIST)
         file, subfolder = Kind.FILE, Kind.FOLDER
@@ -112,18 +110,19 @@ class LocalStore(Store):
                     if type_ == S_IFREG:
                         size, mtime_ns = status.st_size, status.st_mtime_ns
                         inode, links = status.st_ino, status.st_nlink
-                        yield Entry(name, file, size, mtime_ns, False, inode, access, links)
+                        times = status.st_ctime_ns, status.st_atime_ns
+                        yield Entry(name, file, size, mtime_ns, False, inode, access, links, *times)
                     elif type_ == S_IFDIR:
-                        yield Entry(name, subfolder, 0, status.st_mtime_ns, access=access)
+                        yield _folder_entry(name, status, access)
                     elif type_ == S_IFLNK:
                         key = f"{folder}/{name}" if folder else name
-                        link = self._link_entry(key, status)
+                        link = self._link_entry(key, status, follow)
                         if link is not None:
                             yield link
         finally:
             os.close(fd)
 
-    def stat(self, key: str, *, wait: bool = True) -> Entry:
+    def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`."""
         fd = self._open(key, _LOOK, wait=wait)
         try:
@@ -137,7 +136,7 @@ class LocalStore(Store):
         if type_ == S_IFLNK:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a symlink has to be followed")
-            entry = self._link_entry(key, status)
+            entry = self._link_entry(key, status, follow)
             if entry is not None:
                 return entry
         raise NotFound(f"no key {key}")
@@ -171,15 +170,7 @@ class LocalStore(Store):
         return (status.st_dev, status.st_ino) == reader.file
 
     def readlink(self, key: str) -> str:
-        """See `base.Store`. The text leads to the real folder by the shortest relative way."""
-        with suppress(NotFound, Denied, OSError):
-            fd = self._open(key, os.O_PATH)
-            try:
-                inside = self._inside(_path_of(fd))
-            finally:
-                os.close(fd)
-            if inside is not None and self._is_symlink(key):
-                return os.path.relpath(f"/{inside}", f"/{os.path.dirname(key)}")
+        """See `base.Store`. An absolute text, and one that climbs over the root, is made relative."""
         text = self._text_inside(key)
         if text is None:
             raise Denied(f"the symlink {key} leads out of {self.root.path}")
@@ -264,17 +255,11 @@ class LocalStore(Store):
         below = root.rstrip("/") + "/"
         return real[len(below) :] if real.startswith(below) else None
 
-    def _is_symlink(self, key: str) -> bool:
-        fd = self._open(key, _LOOK)
-        try:
-            return S_ISLNK(os.fstat(fd).st_mode)
-        finally:
-            os.close(fd)
-
     def _text_inside(self, key: str) -> str | None:
-        """The text of a symlink to nothing; None where it leads, or might lead, out of the root.
+        """What to tell of a symlink: its text, or a relative one that leads to the same.
 
-        Whoever is told the text follows it with rights of his own. Raises `NotFound`.
+        None where it leads out of the root. Who is told follows it with rights of his own, from where the
+        mount shows the key. Raises `NotFound`.
         """
         try:
             fd = self._open(key, _LOOK)
@@ -284,13 +269,40 @@ class LocalStore(Store):
                 os.close(fd)
         except (OSError, ZarrfuseError) as error:
             raise NotFound(f"{key} is no symlink") from error
-        led_to = os.path.normpath(os.path.join(os.path.dirname(key), text))
-        climbs = os.path.isabs(text) or led_to == ".." or led_to.startswith("../")
-        return None if climbs or self._inside(self._real(key)) is None else text
+        if self._stays_inside(key, text):
+            return text
+        folder = os.path.dirname(key)
+        inside = self._inside(self._real(os.path.join(folder, text)))
+        return None if inside is None else os.path.relpath(f"/{inside}", f"/{folder}")
 
-    def _link_entry(self, key: str, status: os.stat_result) -> Entry | None:
+    def _stays_inside(self, key: str, text: str) -> bool:
+        """Whether no step on the way of a symlink `key` that says `text` is outside of the root.
+
+        What it leads to need not be there. Nothing outside is looked at, such as a mount of this store.
+        """
+        path = os.path.join(os.path.dirname(key), text)
+        led_to = os.path.normpath(path)
+        if os.path.isabs(text) or led_to == ".." or led_to.startswith("../"):
+            return False
+        try:
+            os.close(
+                open_beneath(self.root.fd, os.fsencode(path), os.O_PATH, beneath=True, wait=True)
+            )
+        except OSError as error:
+            is_walked = (
+                len(os.fsencode(path)) <= LONGEST_KEY
+            )  # so that it is a name that is too long
+            leads_nowhere = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+            return error.errno in leads_nowhere or (error.errno == errno.ENAMETOOLONG and is_walked)
+        return True
+
+    def _link_entry(self, key: str, status: os.stat_result, follow: bool) -> Entry | None:
         """The entry of a symlink; None for one that is not shown, or is gone since."""
         name = key.rpartition("/")[2]
+        if not follow:
+            link = self._not_followed(key, status)
+            if link is None or not link.denied or self._beneath:
+                return link
         try:
             fd = self._open(key, os.O_PATH)
         except (OSError, Denied, NotFound):  # leads out, to nothing, or to itself
@@ -305,16 +317,14 @@ class LocalStore(Store):
         inside = self._inside(path)
         access = self._access_through(path, inside, target)
         if is_folder and inside is not None:
-            return Entry(name, Kind.LINK, status.st_size, status.st_mtime_ns, access=access)
+            return entry_at(name, status, access)
         return self._entry(name, target, access)
 
     def _entry(self, name: str, status: os.stat_result, access: Access | None) -> Entry:
         """The entry of a file or folder."""
         if S_ISDIR(status.st_mode):
-            return Entry(name, Kind.FOLDER, 0, status.st_mtime_ns, access=access)
-        size, mtime_ns = status.st_size, status.st_mtime_ns
-        inode, links = status.st_ino, status.st_nlink
-        return Entry(name, Kind.FILE, size, mtime_ns, False, inode, access, links)
+            return _folder_entry(name, status, access)
+        return entry_at(name, status, access)
 
     def _access_through(
         self, real: str, inside: str | None, target: os.stat_result
@@ -335,7 +345,7 @@ class LocalStore(Store):
         return all_of(found)
 
     def _not_followed(self, key: str, status: os.stat_result) -> Entry | None:
-        """The entry of a symlink that leads to nothing that may be shown.
+        """The entry of a symlink as such: a link, or denied.
 
         Nothing is told of what is outside, not even whether it is there: this process may be allowed to
         see more than who asks.
@@ -347,8 +357,12 @@ class LocalStore(Store):
             return None  # gone since
         if text is None:
             return Entry(name, Kind.FILE, 0, status.st_mtime_ns, denied=True)
-        size, mtime_ns = status.st_size, status.st_mtime_ns
-        return Entry(name, Kind.LINK, size, mtime_ns, access=Access.of(status))
+        return entry_at(name, status)
+
+
+def _folder_entry(name: str, status: os.stat_result, access: Access | None) -> Entry:
+    times = status.st_ctime_ns, status.st_atime_ns
+    return Entry(name, Kind.FOLDER, 0, status.st_mtime_ns, False, 0, access, 1, *times)
 
 
 def _path_of(fd: int) -> str:

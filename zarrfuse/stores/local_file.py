@@ -1,13 +1,45 @@
 """An open file of a local store that is read and written in place.
 
-Owns the system calls on its descriptor. Made by `local_writing`; it knows neither keys of folders nor
-who else has the file open.
+Owns the system calls on its descriptor, what is told of a file's status, and how that is changed. Used by
+`local` and `local_writing`; it knows neither keys of folders nor who else has the file open.
 """
 
 import os
+from stat import S_IFMT
 
-from zarrfuse.stores.access import Access
+from zarrfuse.stores.access import Access, Change
+from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.stores.descriptor import read_full, write_full
+
+
+def entry_at(name: str, status: os.stat_result, access: Access | None = None) -> Entry:
+    """The entry of a file or symlink; `access`: its own unless given."""
+    return Entry(
+        name,
+        Kind(S_IFMT(status.st_mode)),
+        status.st_size,
+        status.st_mtime_ns,
+        False,
+        status.st_ino,
+        access or Access.of(status),
+        status.st_nlink,
+        status.st_ctime_ns,
+        status.st_atime_ns,
+    )
+
+
+def change_status(file: int | str, status: os.stat_result, change: Change) -> None:
+    """Set times, mode and owner of an open file, or of a path; `status`: as it is now."""
+    known = Access.of(status)
+    access = change.of(known)
+    if access[1:] != known[1:]:
+        os.chown(file, access.uid, access.gid)
+    if change.mode is not None:  # behind the owner, whose change takes setuid away
+        os.chmod(file, access.mode)
+    if change.mtime_ns is not None or change.atime_ns is not None:
+        atime_ns = status.st_atime_ns if change.atime_ns is None else change.atime_ns
+        mtime_ns = status.st_mtime_ns if change.mtime_ns is None else change.mtime_ns
+        os.utime(file, ns=(atime_ns, mtime_ns))
 
 
 class LocalFile:
@@ -31,10 +63,9 @@ class LocalFile:
         """When it was last changed, as of now."""
         return os.fstat(self._fd).st_mtime_ns
 
-    def seen(self) -> tuple[int, int, int, Access]:
+    def seen(self) -> Entry:
         """See `base.File`."""
-        status = os.fstat(self._fd)
-        return status.st_size, status.st_mtime_ns, status.st_ino, Access.of(status)
+        return entry_at("", os.fstat(self._fd))
 
     def fileno(self) -> int:
         """The descriptor, for who copies from it; it stays this file's to close."""
@@ -52,9 +83,9 @@ class LocalFile:
         """See `base.File`."""
         os.ftruncate(self._fd, size)
 
-    def set_mtime(self, mtime_ns: int) -> None:
-        """See `base.File`. The time of the last access stays."""
-        os.utime(self._fd, ns=(os.fstat(self._fd).st_atime_ns, mtime_ns))
+    def change(self, change: Change) -> None:
+        """See `base.File`."""
+        change_status(self._fd, os.fstat(self._fd), change)
 
     def sync(self) -> None:
         """See `base.File`."""

@@ -45,17 +45,18 @@ from zarrfuse.errors import (
 )
 from zarrfuse.stores import ownership
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.base import OWN_NAME, Like, WritableStore
+from zarrfuse.stores.base import OWN_NAME, Kind, Like, WritableStore
 from zarrfuse.stores.descriptor import closing_on_error, sync_folder
 from zarrfuse.stores.kept_folders import KeptFolders
 from zarrfuse.stores.local import LONGEST_KEY, LocalStore
-from zarrfuse.stores.local_file import LocalFile
+from zarrfuse.stores.local_file import LocalFile, change_status
 from zarrfuse.stores.new_file import discarding_on_error, inode_of, status_of, write_new
 from zarrfuse.stores.own_folder import new_file
 from zarrfuse.stores.shared_syncs import SharedSyncs
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY
 _LIST = os.O_RDONLY | os.O_DIRECTORY
+_LOOK = os.O_PATH | os.O_NOFOLLOW
 _ANY = os.O_NONBLOCK | os.O_NOCTTY  # a FIFO that took a file's place must not hang
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _RACES_TOLERATED = 100
@@ -215,6 +216,13 @@ class WritableLocalStore(LocalStore, WritableStore):
         ):
             _link(folder, name, new_folder, new_name)
 
+    def symlink(self, key: str, text: str, given: Access | None = None) -> None:
+        """See `base.WritableStore`. What it leads to need not be there."""
+        if not self._stays_inside(key, text):
+            raise Denied(f"{key}: a symlink to {text} would lead out of {self.root.path}")
+        with self._at(key) as (folder, name), _ours(key):
+            ownership.make_symlink(folder, name, text, given)
+
     # -- folders -----------------------------------------------------------------------------
 
     def make_folder(self, key: str, given: Access | None = None) -> None:
@@ -247,20 +255,13 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     # -- both --------------------------------------------------------------------------------
 
-    def change(self, key: str, change: Change) -> None:
-        """See `base.WritableStore`. The time of the last access stays."""
-        fd = self._open(key, os.O_PATH)
+    def change(self, key: str, change: Change, *, follow: bool = True) -> None:
+        """See `base.WritableStore`."""
+        is_link = not follow and self.stat(key, follow=False).kind is Kind.LINK
+        fd = self._open(key, _LOOK if is_link else os.O_PATH)
         try:
             with _ours(key):  # by /proc: an O_PATH descriptor itself cannot be used
-                path, status = f"/proc/self/fd/{fd}", os.fstat(fd)
-                known = Access.of(status)
-                access = change.of(known)
-                if access[1:] != known[1:]:
-                    os.chown(path, access.uid, access.gid)
-                if change.mode is not None:  # behind the owner, whose change takes setuid away
-                    os.chmod(path, access.mode)
-                if change.mtime_ns is not None:
-                    os.utime(path, ns=(status.st_atime_ns, change.mtime_ns))
+                change_status(f"/proc/self/fd/{fd}", os.fstat(fd), change)
         finally:
             os.close(fd)
 

@@ -68,7 +68,7 @@ class ObjectStore(WritableStore):
 
     # -- reading -------------------------------------------------------------------------------
 
-    def scan(self, folder: str) -> Iterator[Entry]:
+    def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """See `base.Store`. One request for each thousand names, all made before the first is given."""
         path = self._path(folder)
         objects, folders = self._bucket.list(path)
@@ -81,7 +81,7 @@ class ObjectStore(WritableStore):
             raise NotFound(f"no key {folder}")
         return self._entries(folder, path, objects, [*folders, *kept])
 
-    def stat(self, key: str, *, wait: bool = True) -> Entry:
+    def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`. One request for a file, a second one for a folder."""
         name = key.rpartition("/")[2]
         if not key:
@@ -212,7 +212,7 @@ class ObjectStore(WritableStore):
             )
         self._folders.drop(key)
 
-    def change(self, key: str, change: Change) -> None:
+    def change(self, key: str, change: Change, *, follow: bool = True) -> None:
         """See `base.WritableStore`. A time and a mode are accepted, and not kept."""
         own = Access(0, os.geteuid(), os.getegid())
         if change._replace(mode=None).of(own) != own:

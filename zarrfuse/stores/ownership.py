@@ -13,7 +13,7 @@ import errno
 import os
 import struct
 from contextlib import suppress
-from stat import S_IMODE, S_ISGID, S_ISREG, S_ISUID
+from stat import S_IMODE, S_ISGID, S_ISLNK, S_ISREG, S_ISUID
 
 from zarrfuse.stores.access import Access, new_file, new_folder
 from zarrfuse.stores.descriptor import closing_on_error
@@ -99,6 +99,29 @@ def make_folder(folder: int, name: str, given: Access | None) -> None:
             _give_new(fd, folder, given)
         elif (access := new_folder(above)) is not None:
             _chown(fd, access.uid, access.gid)
+    finally:
+        os.close(fd)
+
+
+def make_symlink(folder: int, name: str, text: str, given: Access | None) -> None:
+    """Make a symlink in a folder; `given`: whose it is to be, without its mode; see `make_file`.
+
+    What was put in its place meanwhile is left alone.
+    """
+    os.symlink(text, name, dir_fd=folder)
+    if given is None:
+        return
+    try:
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return
+    try:
+        status = os.fstat(fd)
+        if S_ISLNK(status.st_mode) and status.st_uid == os.geteuid():
+            for owner in (given.uid, -1):
+                with suppress(OSError):
+                    os.chown(f"/proc/self/fd/{fd}", owner, given.gid)
+                    break
     finally:
         os.close(fd)
 

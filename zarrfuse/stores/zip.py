@@ -114,14 +114,14 @@ class ZipStore(Store):
                     *(path, names.count, what, names.first),
                 )
 
-    def scan(self, folder: str) -> Iterator[Entry]:
+    def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """See `base.Store`. From memory."""
         names = self._find(folder)
         if not isinstance(names, dict):
             raise NotAFolder(f"{folder} is not a folder")
         return (self._entry(name, node) for name, node in names.items())
 
-    def stat(self, key: str, *, wait: bool = True) -> Entry:
+    def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`. From memory, so never has to wait."""
         return self._entry(key.rpartition("/")[2], self._find(key))
 

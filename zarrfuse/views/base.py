@@ -32,8 +32,8 @@ class Writer(Reader, Protocol):
     def truncate(self, size: int) -> None:
         """Make it `size` bytes long."""
 
-    def set_mtime(self, mtime_ns: int) -> None:
-        """Set the time of its last change; of a working copy, that with which it will be stored."""
+    def change(self, change: Change) -> None:
+        """Set times, mode and owner; of a working copy, the time with which it will be stored."""
 
     def sync(self) -> None:
         """Wait until what is stored of it will outlive the machine."""
@@ -107,6 +107,10 @@ class Folder(Protocol):
 
     def link(self, name: str, to: "Folder", new_name: str) -> None:
         """Store a file under a second, new name. Raises `Exists`, `NotSupported`."""
+        raise _read_only()
+
+    def symlink(self, name: str, text: str, given: Access | None = None) -> None:
+        """Make a symlink; `given`: see `create`. Raises `Exists`, `Denied`, `NotSupported`."""
         raise _read_only()
 
     def make_folder(self, name: str, given: Access | None = None) -> None:

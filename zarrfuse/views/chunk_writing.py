@@ -168,8 +168,7 @@ class ChunkWriting:
             raise Exists(f"{place.key} is there")
         if source.key == place.key:
             return True
-        if entry.kind is Kind.LINK and place.chunk is not None:
-            raise NotSupported(f"{source.key} is a symlink to no file, which is no chunk")
+        _refuse_symlink(entry, place)
         is_same = self._rename_file(folder, name, source, place, replace=replace)
         self._changed(source, place)
         return is_same
@@ -233,9 +232,11 @@ class ChunkWriting:
     def link(self, folder: "ChunksFolder", name: str, to: "ChunksFolder", new_name: str) -> None:
         """Only of ordinary files: a second name of a chunk's file would be no chunk, and be changed
         in place."""
-        if folder.lookup(name).kind is Kind.FOLDER:
+        entry = folder.lookup(name)
+        if entry.kind is Kind.FOLDER:
             raise IsAFolder(f"{_key(folder, name)} is a folder")
         source, place = self._place(folder, name), self._place(to, new_name)
+        _refuse_symlink(entry, place)
         if source.what is not What.ORDINARY:
             raise NotSupported(f"{source.key} is a {source.what.name.lower()}, which has one name")
         if self._in_the_way(to, new_name, place) is not None:
@@ -248,6 +249,15 @@ class ChunkWriting:
         else:
             self._store.link(source.key, place.key)
         self._changed(place)
+
+    def symlink(
+        self, folder: "ChunksFolder", name: str, text: str, given: Access | None = None
+    ) -> None:
+        """Not in the folder of an array, nor as a document: there, what it leads to would be shown."""
+        place = self._place(folder, name)
+        if place.what is not What.ORDINARY or folder.follows:
+            raise NotSupported(f"{place.key}: there are no symlinks in the folders of arrays")
+        self._store.symlink(place.key, text, given)
 
     # -- folders, and both -------------------------------------------------------------------
 
@@ -271,7 +281,7 @@ class ChunkWriting:
         key = _key(folder, name)
         chunk = _chunk(folder, name)
         if folder.lookup(name).kind is not Kind.FILE or chunk is None:
-            self._store.change(key, change)
+            self._store.change(key, change, follow=folder.follows)
         else:
             for part in chunk.stored:
                 try:
@@ -353,6 +363,11 @@ def _chunk(folder: "ChunksFolder", name: str) -> Chunk | None:
         return None
     key = join(folder.path, name)[len(owner.path) :].lstrip("/")
     return None if owner.node.chunk_at(key) is None else Chunk(owner.node, owner.path, key)
+
+
+def _refuse_symlink(entry: Entry, place: Place) -> None:
+    if entry.kind is Kind.LINK and place.what is not What.ORDINARY:
+        raise NotSupported(f"{entry.name} is a symlink, which is no {place.what.name.lower()}")
 
 
 def _entry(folder: "ChunksFolder", name: str) -> Entry | None:

@@ -44,12 +44,13 @@ class ChunksView:
     to have changed, and the problems already reported.
 
     `commits`: what stores chunks, for a view that can be written. `is_fill`: whether the bytes of a
-    chunk hold nothing but the fill value; without it no chunk is taken to be empty.
+    chunk hold nothing but the fill value; without it no chunk is taken to be empty. `links`: whether
+    symlinks to files are shown as symlinks, except in the folders of arrays.
     """
 
     __slots__ = (
         *("_reported", "_writing", "changes", "commits", "open_parts", "referenced"),
-        *("store", "ttl_s"),
+        *("links", "store", "ttl_s"),
     )
 
     def __init__(
@@ -58,8 +59,11 @@ class ChunksView:
         ttl_s: float,
         commits: "Commits | None" = None,
         is_fill: "IsFill | None" = None,
+        *,
+        links: bool = False,
     ) -> None:
         self.store = store
+        self.links = links
         self.ttl_s = ttl_s
         self.commits = commits
         self.changes = Changes()
@@ -124,16 +128,19 @@ class ChunksFolder(Folder):
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`. Where parts are merged, nothing is shown before all are seen."""
-        array = self.in_parts()
+        home = self.home()
+        array = None if home is None else home.array
         if array is None:
-            return self._view.store.scan(self.path)
+            return self._view.store.scan(self.path, follow=self._follows(home))
         return iter(array.merged(self._view.store.list(self.path)).values())
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
-        array = self.in_parts(wait=wait)
+        home = self.home(wait=wait)
+        array = None if home is None else home.array
         if array is None:
-            return self._view.store.stat(join(self.path, name), wait=wait)
+            key, follow = join(self.path, name), self._follows(home)
+            return self._view.store.stat(key, wait=wait, follow=follow)
         if array.is_chunk(name):
             entry = array.entry(name, wait=wait)
             if entry is not None:
@@ -253,6 +260,10 @@ class ChunksFolder(Folder):
         """See `views.base.Folder`."""
         self._view.writing.link(self, name, self._other(to), new_name)
 
+    def symlink(self, name: str, text: str, given: Access | None = None) -> None:
+        """See `views.base.Folder`."""
+        self._view.writing.symlink(self, name, text, given)
+
     def make_folder(self, name: str, given: Access | None = None) -> None:
         """See `views.base.Folder`."""
         self._view.writing.make_folder(self, name, given)
@@ -310,6 +321,14 @@ class ChunksFolder(Folder):
             folder = folder._parent
         self._known_home = (found, until, count)
         return found
+
+    @property
+    def follows(self) -> bool:
+        """Whether symlinks to files are shown here as these files: chunks and parts may be such."""
+        return self._follows(self.home())
+
+    def _follows(self, home: _Home | None) -> bool:
+        return not self._view.links or (home is not None and not home.node.is_group)
 
     def _prefix(self, node_path: str) -> str:
         """What leads from a node to this folder, with a slash behind it; empty in its own folder."""

@@ -104,6 +104,8 @@ class InfoFolder(_Live):
         if name == NODES_NAME:  # its size would be the whole walk
             return Entry(name, Kind.FILE, 0, time.time_ns(), access=_own())
         entry = self._of.lookup(name, wait=wait)
+        if entry.kind is Kind.LINK:
+            raise NotFound(f"{name} in {self.path} is a symlink: what it leads to is told of there")
         if entry.kind is not Kind.FILE:
             return Entry(name, Kind.FOLDER, 0, entry.mtime_ns, access=entry.access)
         size = len(self._render(name, wait))
@@ -144,6 +146,7 @@ class RootWithControl:
         self.remove = root.remove
         self.rename = root.rename
         self.link = root.link
+        self.symlink = root.symlink
         self.make_folder = root.make_folder
         self.remove_folder = root.remove_folder
         self.change = root.change

@@ -267,6 +267,8 @@ def _summed(name: str, parts: Sequence[Entry]) -> Entry:
         _time_of(parts),
         identity=identity_of(part.identity for part in parts),
         access=of_parts(part.access for part in parts),
+        ctime_ns=max(part.ctime_ns for part in parts),
+        atime_ns=max(part.atime_ns for part in parts),
     )
 
 

@@ -127,11 +127,7 @@ class LooseFiles:
     def change(self, key: LooseKey, change: Change) -> None:
         """Set time, mode and owner of a file. Raises `NotFound`."""
         with self._lock:
-            file = self._file(key)
-            if change.mtime_ns is not None:
-                file.mtime_ns = change.mtime_ns
-            if file.access is not None:
-                file.access = change.of(file.access)
+            _change(self._file(key), change)
 
     def remove(self, key: LooseKey) -> None:
         """Take a file its name. Raises `NotFound`."""
@@ -214,9 +210,9 @@ class _OpenFile(Writer):
     def mtime_ns(self) -> int:
         return self._file.mtime_ns
 
-    def seen(self) -> tuple[int, int, int, Access | None]:
+    def seen(self) -> Entry:
         """See `stores.base.File`."""
-        return self.size, self.mtime_ns, self._file.identity, self._file.access
+        return _entry("", self._file)
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`."""
@@ -232,9 +228,9 @@ class _OpenFile(Writer):
         os.ftruncate(self._file.spool.fd, size)
         self._file.mtime_ns = time.time_ns()
 
-    def set_mtime(self, mtime_ns: int) -> None:
+    def change(self, change: Change) -> None:
         """See `views.base.Writer`."""
-        self._file.mtime_ns = mtime_ns
+        _change(self._file, change)
 
     def sync(self) -> None:
         """See `views.base.Writer`; it does not outlive the mount."""
@@ -244,6 +240,13 @@ class _OpenFile(Writer):
         closed, self._closed = self._closed, None
         if closed is not None:
             closed(self._file)
+
+
+def _change(file: _File, change: Change) -> None:
+    if change.mtime_ns is not None:
+        file.mtime_ns = change.mtime_ns
+    if file.access is not None:
+        file.access = change.of(file.access)
 
 
 def _entry(name: str, file: _File) -> Entry:

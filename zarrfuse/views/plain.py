@@ -230,6 +230,13 @@ class PlainFolder(PlacedFolder[PlainNode]):
             raise IsAFolder(f"{join(self.path, name)} is a folder")
         plain_files.link(self._file(name), to._file(new_name))
 
+    def symlink(self, name: str, text: str, given: Access | None = None) -> None:
+        """See `views.base.Folder`."""
+        file = self._file(name)
+        if not isinstance(file, plain_files.StoredFile):
+            raise NotSupported(f"{join(self.path, name)} cannot be a symlink")
+        file.folder.symlink(file.name, text, given)
+
     def make_folder(self, name: str, given: Access | None = None) -> None:
         """See `views.base.Folder`."""
         found = folder_at(self._writing, self._place_of(name, True), name)

@@ -27,11 +27,11 @@ class RawFolder(Folder):
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
-        return self._store.scan(self.path)
+        return self._store.scan(self.path, follow=False)
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
-        return self._store.stat(join(self.path, name), wait=wait)
+        return self._store.stat(join(self.path, name), wait=wait, follow=False)
 
     def child(self, name: str) -> "RawFolder":
         """See `views.base.Folder`."""
@@ -51,7 +51,7 @@ class RawFolder(Folder):
     def facts(self, name: str | None) -> Facts:
         """See `views.base.Folder`: view, path, kind and size."""
         path = self.path if name is None else join(self.path, name)
-        entry = self._store.stat(path)
+        entry = self._store.stat(path, follow=False)
         facts = {"view": "raw", "path": path, "kind": entry.kind.name.lower()}
         return facts if entry.kind is Kind.FOLDER else {**facts, "size": entry.size}
 
@@ -85,6 +85,10 @@ class RawFolder(Folder):
         new_key = self._other(to)._changed(new_name)
         self._writing.store.link(self._changed(name), new_key)
 
+    def symlink(self, name: str, text: str, given: Access | None = None) -> None:
+        """See `views.base.Folder`."""
+        self._writing.store.symlink(self._changed(name), text, given)
+
     def make_folder(self, name: str, given: Access | None = None) -> None:
         """See `views.base.Folder`."""
         self._writing.store.make_folder(self._changed(name), given)
@@ -95,7 +99,7 @@ class RawFolder(Folder):
 
     def change(self, name: str, change: Change) -> None:
         """See `views.base.Folder`."""
-        self._writing.store.change(self._changed(name), change)
+        self._writing.store.change(self._changed(name), change, follow=False)
 
     def sync(self) -> None:
         """See `views.base.Folder`."""

@@ -69,6 +69,7 @@ class _Below:
         self.write = folder.write
         self.store = folder.store
         self.remove = folder.remove
+        self.symlink = folder.symlink
         self.make_folder = folder.make_folder
         self.remove_folder = folder.remove_folder
         self.change = folder.change

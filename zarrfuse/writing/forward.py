@@ -120,14 +120,14 @@ class RolledForward(Store):
 
     # -- base.Store
 
-    def scan(self, folder: str) -> Iterator[Entry]:
+    def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """See `base.Store`."""
         picture = self._now(wait=True)
         if not picture.said:
-            return self.inner.scan(folder)
-        return self._scanned(picture, folder)
+            return self.inner.scan(folder, follow=follow)
+        return self._scanned(picture, folder, follow)
 
-    def stat(self, key: str, *, wait: bool = True) -> Entry:
+    def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`."""
         picture = self._now(wait)
         said = picture.said.get(key) if picture.said else None
@@ -136,7 +136,7 @@ class RolledForward(Store):
             if entry is not None:
                 return entry
         try:
-            return self.inner.stat(key, wait=wait)
+            return self.inner.stat(key, wait=wait, follow=follow)
         except NotFound:
             if not self._will_be_folder(picture, key, wait=wait):
                 raise
@@ -314,11 +314,11 @@ class RolledForward(Store):
             for key in picture.keys_below(folder)
         )
 
-    def _scanned(self, picture: _Picture, folder: str) -> Iterator[Entry]:
+    def _scanned(self, picture: _Picture, folder: str, follow: bool) -> Iterator[Entry]:
         names = picture.names.get(folder, set())
         folders = picture.folders.get(folder, set())
         try:
-            entries: Iterator[Entry] = iter(self.inner.scan(folder))
+            entries: Iterator[Entry] = iter(self.inner.scan(folder, follow=follow))
             first = next(entries, None)
         except NotFound:
             if not self._will_be_folder(picture, folder, wait=True):

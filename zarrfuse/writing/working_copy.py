@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zarrfuse.stores.access import Access
+from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.writing.commits import Commits, copy_reader, write_all
@@ -88,11 +88,12 @@ class WorkingCopy:
             os.ftruncate(self._writable(size).fd, size)
             self._has_changed()
 
-    def set_mtime(self, mtime_ns: int) -> None:
-        """Set the time with which it will be stored."""
-        with self._held():
-            self._set_mtime_ns = self._mtime_ns = mtime_ns
-            self._changed = True
+    def change(self, change: Change) -> None:
+        """Set the time with which it will be stored. Mode and owner are those of what is stored."""
+        if change.mtime_ns is not None:
+            with self._held():
+                self._set_mtime_ns = self._mtime_ns = change.mtime_ns
+                self._changed = True
 
     @contextmanager
     def to_store(self) -> Iterator[tuple[Spool, int | None]]:
