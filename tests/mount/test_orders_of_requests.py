@@ -192,6 +192,40 @@ def test_a_file_that_is_looked_up_while_it_is_stored_is_that_which_is_written(
         run(requests)
 
 
+@pytest.mark.parametrize("view", ["chunks", "plain"])
+def test_who_opens_to_write_while_a_reader_opens_can_write(
+    source: Path, view: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_opened, is_open_to_write = threading.Event(), threading.Event()
+    folder = {"chunks": ChunksFolder, "plain": PlainFolder}[view]
+    open_ = folder.open
+
+    def slowly(of: Any, name: str, *, wait: bool = True) -> Any:
+        if not wait:
+            raise BlockingIOError
+        opened = open_(of, name)
+        is_opened.set()
+        assert is_open_to_write.wait(20)
+        return opened
+
+    async def requests(kernel: PlayedKernel) -> None:
+        inode = await kernel.lookup(DOCUMENT)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kernel.open, DOCUMENT, inode, os.O_RDONLY)
+            while not is_opened.is_set():
+                await trio.sleep(0.001)
+            monkeypatch.setattr(folder, "open", open_)
+            writer = await kernel.open(DOCUMENT, inode, os.O_RDWR)
+            is_open_to_write.set()
+        await kernel.write(writer, text(1))
+        await kernel.close(writer)
+        assert version((source / DOCUMENT).read_bytes()) == 1
+
+    monkeypatch.setattr(folder, "open", slowly)
+    with serving(source, view) as run:
+        run(requests)
+
+
 @pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR])
 @files
 def test_an_inode_that_nobody_has_open_becomes_that_of_the_new_file(

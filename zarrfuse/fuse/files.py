@@ -115,8 +115,12 @@ class Files:
             content = None if is_written else self._at_hand(node)
             if content is None:
                 content = await self._waited_for(node, write=is_written)
-            if content is not None:
-                return self._shared(node, content, write=is_written)
+            if content is None:
+                continue
+            if not is_written and node.file is not None and node.file.writer is not None:
+                await self._close(content)  # it has been opened to write meanwhile
+                continue
+            return self._shared(node, content, write=is_written)
 
     def _at_hand(self, node: Node) -> Reader | None:
         """What is stored under the name of an inode, opened; None if it has to be waited for."""
