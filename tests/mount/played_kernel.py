@@ -130,6 +130,7 @@ class PlayedKernel:
         fields: Any = SimpleNamespace(
             update_size=True,
             update_mtime=False,
+            update_atime=False,
             update_mode=False,
             update_uid=False,
             update_gid=False,
