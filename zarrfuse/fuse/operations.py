@@ -193,7 +193,7 @@ class Operations(pyfuse3.Operations):
         if node.parent is None:
             entry = await self._folders.look(node, "")
         else:
-            # What is done to other names changes folders, and files with several names: a listing is older.
+            # A listing does not tell what was done since to names in a folder, or to other names of a file.
             is_listed = node.entry.kind is not Kind.FOLDER and node.entry.links == 1
             ask = self._folders.entry if is_listed else self._folders.look
             try:

@@ -31,6 +31,7 @@ _LOOK = os.O_PATH | os.O_NOFOLLOW
 _OWN = os.fsencode(OWN_NAME)
 _IN_OWN = _OWN + b"/"
 
+_LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 LONGEST_KEY = 4095
 """Bytes of a path (PATH_MAX without the NUL behind it)."""
 
@@ -289,11 +290,8 @@ class LocalStore(Store):
                 open_beneath(self.root.fd, os.fsencode(path), os.O_PATH, beneath=True, wait=True)
             )
         except OSError as error:
-            is_walked = (
-                len(os.fsencode(path)) <= LONGEST_KEY
-            )  # so that it is a name that is too long
-            leads_nowhere = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-            return error.errno in leads_nowhere or (error.errno == errno.ENAMETOOLONG and is_walked)
+            is_walked = len(os.fsencode(path)) <= LONGEST_KEY
+            return is_walked and error.errno in _LEADS_NOWHERE
         return True
 
     def _link_entry(self, key: str, status: os.stat_result, follow: bool) -> Entry | None:

@@ -5,7 +5,7 @@ Owns the system calls on its descriptor, what is told of a file's status, and ho
 """
 
 import os
-from stat import S_IFMT
+from stat import S_ISLNK
 
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Kind
@@ -16,7 +16,7 @@ def entry_at(name: str, status: os.stat_result, access: Access | None = None) ->
     """The entry of a file or symlink; `access`: its own unless given."""
     return Entry(
         name,
-        Kind(S_IFMT(status.st_mode)),
+        Kind.LINK if S_ISLNK(status.st_mode) else Kind.FILE,
         status.st_size,
         status.st_mtime_ns,
         False,
