@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import sha1
 from typing import Any, NamedTuple, TypeAlias
 
@@ -48,6 +49,7 @@ Judge: TypeAlias = Callable[[Journal], str | None]
 """Why a journal must not be done, or shown as if it were: what follows its name; None if it may."""
 
 
+@lru_cache(64)  # one commit asks for it a dozen times
 def name_of(chunk_key: str) -> str:
     """The name of the journal of a chunk."""
     return f"{sha1(os.fsencode(chunk_key), usedforsecurity=False).hexdigest()}.journal"
