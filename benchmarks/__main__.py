@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
@@ -14,8 +15,9 @@ from benchmarks.datasets import QUICK, Sizes, write_datasets
 from benchmarks.image_arrays import QUICK_IMAGES, ImageSizes, write_image_arrays
 from benchmarks.images import OURS, ZARR, ImageMeasurements, ImageTable
 from benchmarks.measurements import Measurements, compiled_reader
+from benchmarks.peers import peers
 from benchmarks.systems import Failed, Folder, FuseMount, System, bindfs, images, zarrfuse
-from benchmarks.table import Measured, Table, machine
+from benchmarks.table import Measured, PeerTable, Table, machine
 from benchmarks.writing import (
     QUICK_WRITING,
     WritingSizes,
@@ -36,7 +38,8 @@ _IMAGE_NAMES = (
     *("image-windows", "image-windows-frames", "image-memory"),
 )
 _WRITING_NAMES = ("write-parts", "write-chunk")
-_NAMES = (*_MOUNT_NAMES, *_WRITING_NAMES, *_IMAGE_NAMES)
+_PEER_NAMES = ("peers-random-1", "peers-random-4", "peers-open-1", "peers-open-4")
+_NAMES = (*_MOUNT_NAMES, *_PEER_NAMES, *_WRITING_NAMES, *_IMAGE_NAMES)
 
 
 def main() -> int:
@@ -84,6 +87,8 @@ def _measured(folder: Path, options: argparse.Namespace) -> str:
     tables = []
     if set(options.only) & set(_MOUNT_NAMES):
         tables.append(_beside_bindfs(folder, options, reader))
+    if set(options.only) & set(_PEER_NAMES):
+        tables.append(_beside_peers(folder, options, reader))
     if set(options.only) & set(_WRITING_NAMES):
         tables.append(_writing_beside_bindfs(folder, options))
     if set(options.only) & set(_IMAGE_NAMES):
@@ -106,6 +111,20 @@ def _beside_bindfs(folder: Path, options: argparse.Namespace, reader: str) -> st
         _say("peak memory")
         memory = {mount.name: measurements.peak_memory_bytes(mount) for mount in mounts}
     return Table(options.rounds, readahead_kib, rows, memory).markdown()
+
+
+def _beside_peers(folder: Path, options: argparse.Namespace, reader: str) -> str:
+    _say("writing the data")
+    own = folder / "beside-peers"
+    own.mkdir()
+    sizes = QUICK if options.quick else replace(Sizes(), listed_files=10, groups=1)
+    measurements = Measurements(write_datasets(own, sizes), own, reader)
+    mounts = (bindfs(own), zarrfuse(own), *peers(own))
+    names = tuple(mount.name for mount in mounts)
+    chosen = [
+        replace(m, systems=names) for m in measurements.all if f"peers-{m.name}" in options.only
+    ]
+    return PeerTable(options.rounds, names, _figures(chosen, mounts, options.rounds)).markdown()
 
 
 def _writing_beside_bindfs(folder: Path, options: argparse.Namespace) -> str:

@@ -174,6 +174,32 @@ class Table:
         ]
 
 
+@dataclass
+class PeerTable:
+    """What was measured of zarrfuse beside other mounts, in one run."""
+
+    rounds: int
+    systems: Sequence[str]
+    rows: Sequence[tuple[Measured, Figures]]
+
+    def markdown(self) -> str:
+        """The table, ready to be pasted."""
+        lines = [["", *self.systems], ["---"] * (len(self.systems) + 1)]
+        lines += [
+            [m.title, *(self._cell(m, figures, name) for name in self.systems)]
+            for m, figures in self.rows
+        ]
+        text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        return (
+            f"Medians of {self.rounds} rounds; behind each other mount, how many times as fast as it "
+            f"zarrfuse was.\n\n{text}\n"
+        )
+
+    def _cell(self, measurement: Measured, figures: Figures, name: str) -> str:
+        rate = told(measurement.unit, measurement.work, figures.get(name, ()))
+        return rate if name == "zarrfuse" else f"{rate} ({_times(ratio(figures, name))})"
+
+
 def told(unit: Unit, work: int, seconds: Sequence[float]) -> str:
     """How fast `work` was done in the median of `seconds`; empty where nothing was measured."""
     if not seconds:
