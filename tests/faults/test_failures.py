@@ -72,7 +72,7 @@ def test_writing_chunks_and_looking_for_what_is_not_there_is_no_fault(tmp_path: 
         with pytest.raises(FileNotFoundError):
             document.with_name("nothing").unlink()
         with pytest.raises(OSError):
-            os.symlink("a", document.with_name("link"))
+            os.mkfifo(document.with_name("fifo"))
         assert daemon.status()["errors"] == {}
         assert "ESTALE" not in daemon.status()["refusals"]
 
