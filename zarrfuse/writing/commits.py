@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from itertools import repeat
 from typing import NamedTuple
 
 from zarrfuse.errors import Exists, NotFound, NotSupported, ZarrfuseError, text_of
@@ -394,7 +395,8 @@ class Commits:
             except BaseException:
                 discard(self._stored, parts)
                 raise
-            self._carry_out(Journal(key, (*parts, *(Part(old, None) for old in source))))
+            deleted = map(Part, source, repeat(None), stored)
+            self._carry_out(Journal(key, (*parts, *deleted)))
 
     # -- deleting
 

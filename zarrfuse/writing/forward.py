@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from zarrfuse.errors import NotAFolder, NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.writing import journal as journals
-from zarrfuse.writing.journal import Journal, Judge
+from zarrfuse.writing.journal import Journal, Judge, Part
 from zarrfuse.writing.workspace import own_folder_of
 
 log = logging.getLogger(__name__)
@@ -58,8 +58,14 @@ def unwrapped(store: AnyStore) -> AnyStore:
 class _Said(NamedTuple):
     """What a journal says of one key."""
 
-    journal: str
-    temporary: str | None
+    name: str
+    journal: Journal
+    part: Part
+
+    @property
+    def temporary(self) -> str | None:
+        """What becomes the key; None: it is deleted."""
+        return self.part.temporary
 
 
 class _Picture:
@@ -76,7 +82,10 @@ class _Picture:
         self.folders: dict[str, set[str]] = {}
         for name, (_, journal) in known.items():
             for part in () if journal is None else journal.parts:
-                self.said[part.key] = _Said(name, part.temporary)
+                assert journal is not None
+                if part.temporary is None and part.key in self.said:
+                    continue  # a chunk that was renamed has been stored again since
+                self.said[part.key] = _Said(name, journal, part)
                 folder, _, last = part.key.rpartition("/")
                 self.names.setdefault(folder, set()).add(last)
                 while folder and part.temporary is not None:
@@ -174,7 +183,7 @@ class RolledForward(Store):
         if said.temporary is not None and self.inner.is_still(said.temporary, reader, wait=wait):
             return self._is_believed(said, wait=wait)
         try:
-            self.inner.stat(said.temporary or f"{OWN_NAME}/{said.journal}", wait=wait)
+            self.inner.stat(said.temporary or f"{OWN_NAME}/{said.name}", wait=wait)
         except NotFound:  # moved to the key already, or given up
             return self.inner.is_still(key, reader, wait=wait)
         return False
@@ -283,10 +292,11 @@ class RolledForward(Store):
 
     def _is_believed(self, said: _Said, *, wait: bool) -> bool:
         try:
-            self.inner.stat(f"{OWN_NAME}/{said.journal}", wait=wait)
+            self.inner.stat(f"{OWN_NAME}/{said.name}", wait=wait)
         except NotFound:
             return False
-        return True
+        is_stored = said.temporary is not None
+        return is_stored or journals.is_deleted_by(self.inner, said.journal, said.part, wait=wait)
 
     # -- the picture
 

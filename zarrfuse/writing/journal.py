@@ -28,10 +28,15 @@ _TEMPORARY = re.compile(rf"{re.escape(OWN_NAME)}/w-[0-9a-z-]+/[0-9a-z-]+")
 
 
 class Part(NamedTuple):
-    """A stored key, and the temporary part that becomes it; None: the key is deleted."""
+    """A stored key, and the temporary part that becomes it; None: the key is deleted.
+
+    `second_name_of`: the key that it is renamed to. It is deleted only as long as it stands for the same
+    file: others may have stored something under it since.
+    """
 
     key: str
     temporary: str | None
+    second_name_of: str | None = None
 
 
 class Journal(NamedTuple):
@@ -79,7 +84,10 @@ def journals(store: Store) -> Iterator[tuple[str, int]]:
 
 def text_of(journal: Journal) -> bytes:
     """A journal as it is stored. Names that are not UTF-8 keep their surrogates, escaped."""
-    parts = [{"key": part.key, "temporary": part.temporary} for part in journal.parts]
+    parts = [
+        {name: value for name, value in part._asdict().items() if value or name != "second_name_of"}
+        for part in journal.parts
+    ]
     document = {"zarrfuse_journal": _VERSION, "key": journal.key, "parts": parts}
     return json.dumps(document).encode()
 
@@ -144,6 +152,19 @@ def load(store: Store, name: str, judge: Judge | None = None) -> Journal:
     return journal
 
 
+def is_deleted_by(store: Store, journal: Journal, part: Part, *, wait: bool = True) -> bool:
+    """Whether a key that a journal deletes still stands for what it is to delete."""
+    if part.second_name_of is None:
+        return True
+    for other in journal.parts:
+        if other.key == part.second_name_of:
+            for key in (other.temporary, other.key):
+                with suppress(NotFound):
+                    identity = store.stat(key or "", wait=wait).identity
+                    return identity == store.stat(part.key, wait=wait).identity
+    return False
+
+
 def stands(store: Store, journal: Journal) -> bool:
     """Whether just this journal is there; yes, if that cannot be told."""
     try:
@@ -171,7 +192,10 @@ def _parsed(name: str, text: bytes) -> Journal:
             raise ValueError(f"{stored!r} is no key")
         if temporary is not None and not _is_temporary(temporary):
             raise ValueError(f"{temporary!r} is no temporary part")
-        parts.append(Part(stored, temporary))
+        renamed_to = part.get("second_name_of")
+        if renamed_to is not None and (temporary is not None or not _is_key(renamed_to)):
+            raise ValueError(f"{stored!r} is no second name of {renamed_to!r}")
+        parts.append(Part(stored, temporary, renamed_to))
     if not isinstance(key, str) or name_of(key) != name:
         raise ValueError("it has the name of another chunk")
     if len({part.key for part in parts}) != len(parts):

@@ -15,7 +15,16 @@ from contextlib import suppress
 
 from zarrfuse.errors import Corrupt, Exists, NotFound
 from zarrfuse.stores.base import OWN_NAME, WritableStore
-from zarrfuse.writing.journal import Journal, Judge, Part, Refused, is_still, key_of, load
+from zarrfuse.writing.journal import (
+    Journal,
+    Judge,
+    Part,
+    Refused,
+    is_deleted_by,
+    is_still,
+    key_of,
+    load,
+)
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +37,8 @@ def roll_forward(store: WritableStore, journal: Journal) -> None:
             store.stat(last.temporary)  # else it has been moved, after all others
             clear(store, last)
     for part in journal.parts:
-        move(store, part)
+        if part.temporary is not None or is_deleted_by(store, journal, part):
+            move(store, part)
     settle(store, journal)
 
 
