@@ -15,8 +15,9 @@ from zarrfuse.check.consolidated import differing
 from zarrfuse.check.documents import judge
 from zarrfuse.check.documents_v2 import judge_attributes, judge_v2
 from zarrfuse.spec.members import decode_document, quote_constants, shown
-from zarrfuse.spec.node import NodeError, parse_v3
+from zarrfuse.spec.node import NodeError
 from zarrfuse.spec.node_v2 import parse_v2_group
+from zarrfuse.spec.node_v3 import parse_v3
 
 MANY = 100_000
 

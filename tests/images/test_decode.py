@@ -24,7 +24,8 @@ from zarrfuse.errors import Corrupt, NotSupported, Stale
 from zarrfuse.images.decode import DecodedArray, Decoder
 from zarrfuse.images.units import unit_shape
 from zarrfuse.images.zarr_array import ZarrArray
-from zarrfuse.spec.node import ArrayNode, parse_v3
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local import LocalStore

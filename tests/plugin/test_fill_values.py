@@ -20,7 +20,8 @@ from zarr.storage import MemoryStore
 
 from zarrfuse.decoding.workers import WORKERS
 from zarrfuse.fill_values import is_fill
-from zarrfuse.spec.node import ArrayNode, parse_v3
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.node_v3 import parse_v3
 
 Chunk = tuple[ArrayNode, bytes]
 

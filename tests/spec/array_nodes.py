@@ -5,7 +5,8 @@ from typing import Any
 
 from datasets import document
 
-from zarrfuse.spec.node import ArrayNode, parse_v3
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.node_v3 import parse_v3
 
 
 def array(*shape: int, **members: Any) -> ArrayNode:

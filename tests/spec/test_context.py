@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from zarrfuse.spec.chunk_keys import DefaultEncoding, SuffixEncoding
 from zarrfuse.spec.names import Extension
-from zarrfuse.spec.node import ArrayNode, NodeError, parse_v3
+from zarrfuse.spec.node import ArrayNode, NodeError
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.zep10 import Offset
 
 URL = "https://zarr.dev/context/v3.1"

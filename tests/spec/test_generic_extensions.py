@@ -14,7 +14,8 @@ from plug_ins import Install, installing
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.active import EXTENSIONS, Active, below, joined
 from zarrfuse.spec.extensions import GenericExtension
-from zarrfuse.spec.node import ArrayNode, GroupNode, Node, NodeError, parse_v3
+from zarrfuse.spec.node import ArrayNode, GroupNode, Node, NodeError
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.zep10 import (
     ArrayStatistics,
     MultiscaleArrays,

@@ -13,14 +13,9 @@ from zarrfuse.errors import MetadataError
 from zarrfuse.spec.chunk_keys import DefaultEncoding, V2Encoding
 from zarrfuse.spec.concat_parts import Part
 from zarrfuse.spec.names import Extension
-from zarrfuse.spec.node import (
-    MISSING,
-    ArrayNode,
-    GroupNode,
-    NodeError,
-    parse_v3,
-)
+from zarrfuse.spec.node import MISSING, ArrayNode, GroupNode, NodeError
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
+from zarrfuse.spec.node_v3 import parse_v3
 
 VECTORS = json.loads((Path(__file__).parent / "conformance" / "nodes.json").read_text())["cases"]
 

@@ -15,8 +15,9 @@ from sampling import examples
 from zarrfuse.spec.active import below
 from zarrfuse.spec.axes import Axis
 from zarrfuse.spec.coordinates import combined
-from zarrfuse.spec.node import ArrayNode, GroupNode, Node, parse_v3
+from zarrfuse.spec.node import ArrayNode, GroupNode, Node
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.ome import (
     Channel,
     Level,

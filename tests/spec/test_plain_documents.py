@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
-from zarrfuse.spec.node import NodeError, parse_v3
+from zarrfuse.spec.node import NodeError
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.plain import document, problem
 
 CORE_TYPES = (

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec.node import parse_v3
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.plain import document
 from zarrfuse.spec.plain_v2 import as_v3
 

@@ -16,7 +16,8 @@ from zarr.core.metadata import ArrayV3Metadata
 
 from zarrfuse.errors import Contradiction
 from zarrfuse.spec.context import BUILT_IN_URL
-from zarrfuse.spec.node import ArrayNode, NodeError, parse_v3
+from zarrfuse.spec.node import ArrayNode, NodeError
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.plain import document, problem
 from zarrfuse.spec.plain_writing import stored_document
 

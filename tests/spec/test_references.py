@@ -13,7 +13,8 @@ from plug_ins import installing
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.active import EXTENSIONS
 from zarrfuse.spec.extensions import GenericExtension
-from zarrfuse.spec.node import ArrayNode, Node, NodeError, parse_v3
+from zarrfuse.spec.node import ArrayNode, Node, NodeError
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.paths import relative, target
 from zarrfuse.spec.references import resolve
 from zarrfuse.spec.zep10 import ArrayStatistics, Offset, TieredStorage

@@ -20,7 +20,8 @@ from zarrfuse.spec.chunk_keys import ENCODINGS, DefaultEncoding, parse_chunk_key
 from zarrfuse.spec.concat_parts import ConcatParts, Part
 from zarrfuse.spec.extensions import GenericExtension
 from zarrfuse.spec.members import refuse_unknown
-from zarrfuse.spec.node import ArrayNode, NodeError, parse_v3
+from zarrfuse.spec.node import ArrayNode, NodeError
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.transformers import TRANSFORMERS
 from zarrfuse.spec.zep10 import BUILT_IN, Offset, ParentReference
 
@@ -254,7 +255,7 @@ def test_ours_do_without_importlib_metadata() -> None:
         ],
     )
     program = (
-        "import sys; from zarrfuse.spec.node import parse_v3;"
+        "import sys; from zarrfuse.spec.node_v3 import parse_v3;"
         f"parse_v3({document!r}); sys.exit('importlib.metadata' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=REPOSITORY)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from zarrfuse.check.survey import Survey
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.members import decode_as_written, decode_document, decode_raw, take_member
-from zarrfuse.spec.node import ArrayNode, NodeError, parse_v3
+from zarrfuse.spec.node import ArrayNode, NodeError
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.plain import document
 from zarrfuse.spec.plain_v2 import as_v3
 from zarrfuse.spec.plain_writing import stored_document

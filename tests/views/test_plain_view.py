@@ -31,7 +31,8 @@ from reading import whole as content
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
 from zarrfuse.opening import open_view
 from zarrfuse.spec.chunk_keys import DefaultEncoding, parse_chunk_key_encoding
-from zarrfuse.spec.node import ArrayNode, parse_v3
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.stores.base import Kind, Store
 from zarrfuse.stores.local import LocalStore
 from zarrfuse.views import plain_nodes

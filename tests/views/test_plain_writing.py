@@ -36,7 +36,7 @@ from zarrfuse.errors import (
     ReadOnly,
 )
 from zarrfuse.opening import open_view
-from zarrfuse.spec.node import parse_v3
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.plain import document
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import Kind, Reader

@@ -24,7 +24,8 @@ from zarrfuse.spec.codecs import problems, unknown
 from zarrfuse.spec.context import CONTEXT, resolve_context
 from zarrfuse.spec.data_types import DataType, fill_value_problem, fill_value_rule, parse_data_type
 from zarrfuse.spec.members import Document, decode_document, shown
-from zarrfuse.spec.node import MISSING, ArrayNode, Node, parse_v3
+from zarrfuse.spec.node import MISSING, ArrayNode, Node
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.surrogates import held_by_json
 
 _LARGEST_WITH_NAMES_COUNTED = 1 << 20

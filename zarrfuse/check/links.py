@@ -13,7 +13,8 @@ from zarrfuse.check.rules import EXAMPLES, MUST_UNDERSTAND, REFERENCES
 from zarrfuse.errors import Denied, MetadataError, NotFound, ZarrfuseError, text_of
 from zarrfuse.spec.active import Active, Reference
 from zarrfuse.spec.members import shown
-from zarrfuse.spec.node import Node, NodeError, parse_v3
+from zarrfuse.spec.node import Node, NodeError
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.references import resolve
 from zarrfuse.spec.zep10 import MultiscaleArrays, TieredStorage
 from zarrfuse.stores.base import Kind, Store, read

@@ -5,25 +5,18 @@ and by `references` and the views, which add what acts on a node from elsewhere.
 documents beyond this one member, or where a node lies.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from zarrfuse.errors import MetadataError, text_of
-from zarrfuse.spec.extensions import GenericExtension
+from zarrfuse.spec.extensions import GenericExtension, NodeType
 from zarrfuse.spec.members import refuse_unknown, shown, take_array
 from zarrfuse.spec.names import Extension, is_name, parse_extension
 from zarrfuse.spec.paths import take_reference
 from zarrfuse.spec.registry import PlugInError, Registry, foreign
 from zarrfuse.spec.zep10 import BUILT_IN, ParentReference
-
-if TYPE_CHECKING:
-    from zarrfuse.spec.node import ArrayNode, GroupNode, NodeType
-
-    N = TypeVar("N", bound=ArrayNode | GroupNode)
 
 G = TypeVar("G", bound=GenericExtension)
 
@@ -195,27 +188,6 @@ def configured(
     if not isinstance(made, GenericExtension):
         raise PlugInError(f"{listed.name}: from_configuration gives something else")
     return made
-
-
-def interpret(node: N, active: Iterable[Active]) -> N:
-    """The node after each of `active` has acted on it, in order. Raises `MetadataError`."""
-    for acting in active:
-        if type(acting.extension).interpret is not GenericExtension.interpret:
-            node = _interpreted(node, acting)
-    return node
-
-
-def _interpreted(node: N, acting: Active) -> N:
-    name = acting.listed.name
-    try:
-        found = foreign(name, lambda: acting.extension.interpret(node))
-    except PlugInError as error:
-        raise MetadataError(f"extensions: {error}") from error
-    except MetadataError as error:
-        raise MetadataError(f"extensions: {name}: {error}") from error
-    if not isinstance(found, type(node)):
-        raise PlugInError(f"extensions: {name}: interpret gives no {node.node_type}")
-    return found
 
 
 def first_of(active: Iterable[Active], kind: type[G]) -> G | None:

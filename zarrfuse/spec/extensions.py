@@ -6,15 +6,12 @@ derive from it, in packages of their own, and name the class in the entry-point 
 It must not know which extensions exist, or where a node lies in a store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from zarrfuse.spec.members import refuse_unknown
 
-if TYPE_CHECKING:
-    from zarrfuse.spec.node import Node, NodeType
+NodeType: TypeAlias = Literal["array", "group"]
 
 
 class GenericExtension:
@@ -52,8 +49,8 @@ class GenericExtension:
         refuse_unknown(configuration, ())
         return cls()
 
-    def interpret(self, node: Node) -> Node:
-        """The node as all views are to take it, such as `dataclasses.replace(node, ...)`.
+    def interpret(self, node: Any) -> Any:
+        """The `spec.node.Node` as all views are to take it, such as `dataclasses.replace(node, ...)`.
 
         Called once when a document is read that lists this extension or refers to it. Not called
         for a node that only lies below. Raises `MetadataError` if the node must not be loaded.

@@ -19,7 +19,8 @@ from zarrfuse.spec.chunk_keys import DefaultEncoding
 from zarrfuse.spec.codecs import kind_of
 from zarrfuse.spec.members import Document, decode_as_written, take_array, take_member
 from zarrfuse.spec.names import Extension, parse_extension
-from zarrfuse.spec.node import MISSING, NO_ATTRIBUTES, ArrayNode, GroupNode, Node, parse_v3
+from zarrfuse.spec.node import MISSING, NO_ATTRIBUTES, ArrayNode, GroupNode, Node
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.surrogates import escaped
 
 CHUNK_KEYS = DefaultEncoding("/")

@@ -21,7 +21,8 @@ from zarrfuse.spec.members import (
     quote_constants,
     take_member,
 )
-from zarrfuse.spec.node import KNOWN_MEMBERS, ArrayNode, Node, NodeError, parse_v3
+from zarrfuse.spec.node import ArrayNode, Node, NodeError
+from zarrfuse.spec.node_v3 import KNOWN_MEMBERS, parse_v3
 from zarrfuse.spec.plain import CHUNK_KEYS, document, problem
 from zarrfuse.spec.surrogates import escaped
 

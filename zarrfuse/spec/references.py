@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec.active import Active, Reference, configured, interpret
-from zarrfuse.spec.node import ArrayNode, Node
+from zarrfuse.spec.active import Active, Reference, configured
+from zarrfuse.spec.node import ArrayNode, Node, interpret
 from zarrfuse.spec.paths import relative, target
 
 Load: TypeAlias = Callable[[str], Node]

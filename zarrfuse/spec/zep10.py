@@ -6,20 +6,14 @@ one of them: what is rendered takes its origin and range from here, what writes 
 chunks are written, what reads ahead asks what is slow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec.extensions import GenericExtension
+from zarrfuse.spec.extensions import GenericExtension, NodeType
 from zarrfuse.spec.members import refuse_unknown, shown, take_integers, take_object
 from zarrfuse.spec.paths import relative, take_paths_below, take_reference
-
-if TYPE_CHECKING:
-    from zarrfuse.spec.node import NodeType
-
 
 _ARRAY: frozenset[NodeType] = frozenset({"array"})
 _GROUP: frozenset[NodeType] = frozenset({"group"})

@@ -15,8 +15,9 @@ from math import inf
 from typing import TypeAlias
 
 from zarrfuse.errors import MetadataError, NameTooLong, NotFound, guarded, text_of
-from zarrfuse.spec.node import Node, NodeError, parse_v3
+from zarrfuse.spec.node import Node, NodeError
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.references import resolve
 from zarrfuse.stores.access import Access, all_of
 from zarrfuse.stores.base import Entry, Kind, Store, read

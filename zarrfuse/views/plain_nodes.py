@@ -10,7 +10,8 @@ from typing import Any
 
 from zarrfuse.errors import MetadataError
 from zarrfuse.files.segments import Literal
-from zarrfuse.spec.node import ArrayNode, Node, parse_v3
+from zarrfuse.spec.node import ArrayNode, Node
+from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.plain import document, problem
 from zarrfuse.spec.plain_v2 import as_v3
 from zarrfuse.stores.base import Entry, Kind, entry_of
