@@ -227,14 +227,13 @@ def is_expected(error: BaseException) -> bool:
 
 
 def guarded(call: Callable[[], T]) -> T:
-    """`call()`, with what is no `Exception` made into one.
+    """`call()`, with what is no `Exception` made into one; but Ctrl-C ends a program.
 
-    A store may be any library; one in Rust panics with a `BaseException`. In a handler only trio may
-    raise such: it would end the mount.
+    A store may be any library; one in Rust panics with a `BaseException`, which would end the mount.
     """
     try:
         return call()
-    except Exception:
+    except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:
         raise RuntimeError(f"the store raised {type(error).__name__}") from error

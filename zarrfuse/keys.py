@@ -11,9 +11,10 @@ import errno
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
+
+from cachetools import LRUCache
 
 from zarrfuse.errors import (
     Denied,
@@ -45,7 +46,7 @@ class Keys:
     def __init__(self, root: Folder, ttl_s: float) -> None:
         self._root = root
         self._ttl_s = ttl_s
-        self._folders: OrderedDict[str, tuple[Folder, float]] = OrderedDict()
+        self._folders: LRUCache[str, tuple[Folder, float]] = LRUCache(_FOLDERS_KEPT)
         self._lock = threading.Lock()
 
     def open(self, key: str, *, wait: bool = True) -> Reader:
@@ -197,7 +198,6 @@ class Keys:
             known = self._folders.get(path)
             if known is None or time.monotonic() - known[1] >= self._ttl_s:
                 return None
-            self._folders.move_to_end(path)
             return known
 
     def _below(
@@ -225,9 +225,6 @@ class Keys:
             raise NotAFolder(f"{path} is no folder")
         with self._lock:
             self._folders[path] = below, seen_at
-            self._folders.move_to_end(path)
-            if len(self._folders) > _FOLDERS_KEPT:
-                self._folders.popitem(last=False)
         return below, seen_at
 
     # -- writing -----------------------------------------------------------------------------

@@ -11,9 +11,8 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from zarrfuse.check.asking import asked
 from zarrfuse.check.chunks import Chunk
-from zarrfuse.errors import Stale
+from zarrfuse.errors import Stale, guarded
 from zarrfuse.files.segments import Segmented, Stored
 from zarrfuse.stores.base import Reader, Store
 from zarrfuse.views.base import join
@@ -56,7 +55,7 @@ class Blocks:
         stop = min(self.size, start + len(self._buffer))
         self._start = self._stop = 0  # in case the read fails
         into = self._buffer.data[: stop - start]
-        asked(lambda: self._reader.readinto(into, start))
+        guarded(lambda: self._reader.readinto(into, start))
         self._start, self._stop = start, stop
         self._count(stop - start)
 
@@ -106,4 +105,4 @@ def opened(store: Store, path: str, chunk: Chunk) -> Iterator[Reader]:
 
 
 def _opened(store: Store, key: str) -> Reader:
-    return asked(lambda: store.open(key))
+    return guarded(lambda: store.open(key))

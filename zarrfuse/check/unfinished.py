@@ -9,10 +9,9 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
-from zarrfuse.check.asking import asked
 from zarrfuse.check.findings import Fault, Finding
 from zarrfuse.check.rules import WRITING
-from zarrfuse.errors import Corrupt, Denied, NotFound, SourceError, ZarrfuseError, text_of
+from zarrfuse.errors import Corrupt, Denied, NotFound, SourceError, ZarrfuseError, guarded, text_of
 from zarrfuse.stores.base import OWN_NAME, Store, WritableStore
 from zarrfuse.stores.opening import ZIP_ENDINGS, open_store
 from zarrfuse.views.chunk_journals import judge_of
@@ -66,7 +65,7 @@ def _is_young(mtime_ns: int) -> bool:
 
 def _journals(store: Store) -> list[tuple[str, int]]:
     try:
-        return asked(lambda: sorted(journals.journals(store)))
+        return guarded(lambda: sorted(journals.journals(store)))
     except Exception:  # of any store: without a folder of ours, or with one that may not be listed
         return []
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TypeAlias
 
-from zarrfuse.check.asking import asked
 from zarrfuse.check.chunks import Chunk, ChunkFiles, Place
 from zarrfuse.check.consolidated import Consolidated, members_of, of_group, of_zmetadata
 from zarrfuse.check.documents import Judged, judge
@@ -26,7 +25,7 @@ from zarrfuse.check.rules import (
     STORED,
     SYMLINKS,
 )
-from zarrfuse.errors import Denied, NotFound, ZarrfuseError, text_of
+from zarrfuse.errors import Denied, NotFound, ZarrfuseError, guarded, text_of
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.base import Entry, Kind, Store, read
@@ -109,8 +108,8 @@ class Walk:
 
     def _folder(self, folder: _Folder) -> Iterator[Event]:
         try:
-            rest = asked(lambda: self.store.scan(folder.path))
-            names = asked(lambda: list(islice(rest, _SORTED_NAMES)))
+            rest = guarded(lambda: self.store.scan(folder.path))
+            names = guarded(lambda: list(islice(rest, _SORTED_NAMES)))
         except Exception as error:  # whatever a store raises: there are other folders
             if not folder.path:
                 raise
@@ -316,7 +315,7 @@ class Walk:
             return None, Fault("error", "", problem, LIMITS)
         key = join(path, name)
         try:
-            return asked(lambda: read(self.store, key, limit=LARGEST_DOCUMENT)), None
+            return guarded(lambda: read(self.store, key, limit=LARGEST_DOCUMENT)), None
         except Exception as error:  # whatever a store raises: there are other documents
             return None, Fault("error", "", f"cannot be read: {text_of(error)}", STORE)
 

@@ -14,7 +14,6 @@ import signal
 import socket
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numcodecs
 import numpy as np
+from cachetools import LRUCache
 
 from zarrfuse.decoding.memory import give_back, settle
 from zarrfuse.decoding.messages import Bytes, Job, Reply, Wanted, receive, receive_bytes, send
@@ -92,7 +92,7 @@ class _Decoding:
 
         self._open = open_array
         self._store_of = BroughtStore
-        self._arrays: OrderedDict[int, tuple[Any, BroughtStore]] = OrderedDict()
+        self._arrays: LRUCache[int, tuple[Any, BroughtStore]] = LRUCache(_ARRAYS_KEPT)
         self._hard_limit = resource.getrlimit(resource.RLIMIT_DATA)[1]
         self._runner = _runner()
         self._runner.run(decode_something())
@@ -137,7 +137,6 @@ class _Decoding:
         """The array of zarr-python with its store. Raises `_Answer`."""
         known = self._arrays.get(job.array)
         if known is not None:
-            self._arrays.move_to_end(job.array)
             return known
         store = self._store_of(brought)
         before = _data_bytes()
@@ -162,8 +161,6 @@ class _Decoding:
         self._limit(_most_bytes(job))
         signal.setitimer(signal.ITIMER_PROF, job.cpu_s)
         self._arrays[job.array] = array, store
-        if len(self._arrays) > _ARRAYS_KEPT:
-            self._arrays.popitem(last=False)
         return array, store
 
     def _checked(self, array: Any, job: Job) -> Bytes:

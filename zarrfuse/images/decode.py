@@ -10,13 +10,13 @@ file is a box of the array, whether it ends between two elements or not.
 import errno
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from math import inf
 from typing import Any
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from zarrfuse.errors import NotSupported
@@ -42,7 +42,7 @@ class Decoder:
         self.chunks = chunks
         self.stored = StoredBytes(chunks)
         self.shared = Shared(cache, inf if chunks.store.permanent else chunks.ttl_s)
-        self._arrays: OrderedDict[str, DecodedArray] = OrderedDict()
+        self._arrays: LRUCache[str, DecodedArray] = LRUCache(_ARRAYS_KEPT)
         self._lock = threading.Lock()
 
     def array(self, loaded: Loaded, folder: ChunksFolder) -> "DecodedArray":
@@ -55,9 +55,6 @@ class Decoder:
             array = self._arrays.get(loaded.path)
             if array is None or not (array.loaded is loaded or array.loaded == loaded):
                 array = self._arrays[loaded.path] = DecodedArray(self, loaded, folder)
-            self._arrays.move_to_end(loaded.path)
-            if len(self._arrays) > _ARRAYS_KEPT:
-                self._arrays.popitem(last=False)
             return array
 
     def close(self) -> None:

@@ -6,9 +6,11 @@ when one asks for them.
 """
 
 import errno
-from collections import OrderedDict
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from cachetools import LRUCache
 
 from zarrfuse.errors import text_of
 from zarrfuse.spec.node import GroupNode
@@ -33,22 +35,23 @@ class Pyramids:
     """The pyramids of one view, by the groups that tell of them. For any thread."""
 
     def __init__(self) -> None:
-        self._told: OrderedDict[str, tuple[Loaded, tuple[Pyramid, ...]]] = OrderedDict()
-        self._folders: OrderedDict[tuple[str, str], ChunksFolder] = OrderedDict()
+        self._told: LRUCache[str, tuple[Loaded, tuple[Pyramid, ...]]] = LRUCache(_KEPT)
+        self._folders: LRUCache[tuple[str, str], ChunksFolder] = LRUCache(_KEPT)
+        self._lock = threading.Lock()
 
     def of(self, group: Loaded, *, wait: bool = True) -> tuple[Pyramid, ...]:
         """What the metadata of a group say of pyramids; `BlockingIOError` as for stores."""
         if not isinstance(group.node, GroupNode):
             return ()
-        known = self._told.get(group.path)
+        with self._lock:
+            known = self._told.get(group.path)
         if known is not None and known[0] is group:
             return known[1]
         if not wait:
             raise BlockingIOError(errno.EAGAIN, "attributes have to be decoded")
         pyramids = pyramids_of(group.node)
-        self._told[group.path] = (group, pyramids)
-        if len(self._told) > _KEPT:
-            self._told.popitem(last=False)
+        with self._lock:
+            self._told[group.path] = (group, pyramids)
         return pyramids
 
     def around(self, array: ChunksFolder, *, wait: bool = True) -> Place | None:
@@ -87,14 +90,13 @@ class Pyramids:
 
     def _folder(self, group: ChunksFolder, path: str) -> ChunksFolder:
         """A folder below a group; the one that was made before, since that knows its node."""
-        folder = self._folders.get((group.path, path))
-        if folder is None:
-            folder = group
-            for name in path.split("/") if path else ():
-                folder = folder.child(name)
-            self._folders[group.path, path] = folder
-            if len(self._folders) > _KEPT:
-                self._folders.popitem(last=False)
+        with self._lock:
+            folder = self._folders.get((group.path, path))
+            if folder is None:
+                folder = group
+                for name in path.split("/") if path else ():
+                    folder = folder.child(name)
+                self._folders[group.path, path] = folder
         return folder
 
 

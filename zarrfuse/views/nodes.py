@@ -8,11 +8,12 @@ a folder is looked at. What this process itself writes it is told of by `Changes
 import errno
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeAlias
+
+from cachetools import LRUCache
 
 from zarrfuse.errors import MetadataError, NameTooLong, NotFound, guarded, text_of
 from zarrfuse.spec.node import Node, NodeError
@@ -194,18 +195,16 @@ class ReferencedNodes:
         self.changes = changes or Changes()
         self._store = store
         self._ttl_s = ttl_s
-        self._known: OrderedDict[str, _Referenced] = OrderedDict()
+        self._known: LRUCache[str, _Referenced] = LRUCache(_REFERENCED_KEPT)
         self._lock = threading.Lock()
 
     def get(self, path: str, *, wait: bool = True) -> Loaded | None:
         """The node at a path, references not followed; the same object as long as it is the same
         document. `BlockingIOError` as for stores."""
         with self._lock:  # held for no longer than this: whoever must not wait comes by, too
-            new = _Referenced(self._store, path, self.changes)
-            document = self._known.setdefault(path, new)
-            self._known.move_to_end(path)
-            if len(self._known) > _REFERENCED_KEPT:
-                self._known.popitem(last=False)
+            document = self._known.get(path)
+            if document is None:
+                document = self._known[path] = _Referenced(self._store, path, self.changes)
         count = self.changes.count
         checked_at, seen = document.checked_at
         if seen == count and time.monotonic() - checked_at < self._ttl_s:
