@@ -15,6 +15,7 @@ _PACKAGES = (
     *("pyfuse3", "trio", "msgspec"),
     *("numpy", "tifffile", "zarr", "numcodecs", "google-crc32c", "cachetools"),
 )
+_EXTRAS = {"obstore": "object", "imagecodecs": "codecs"}
 _OLDEST_KERNEL = (5, 12)  # openat2 with RESOLVE_CACHED
 
 Finding = tuple[bool, str, str]
@@ -50,6 +51,11 @@ def findings() -> Iterator[Finding]:
             yield True, f"{package} {importlib.metadata.version(package)}", ""
         except importlib.metadata.PackageNotFoundError:
             yield False, package, f"pip install {package}"
+    for package, extra in _EXTRAS.items():
+        try:
+            yield True, f"{package} {importlib.metadata.version(package)}", ""
+        except importlib.metadata.PackageNotFoundError:
+            yield True, f"without {package}: pip install 'zarrfuse[{extra}]' adds it", ""
 
 
 def run() -> bool:

@@ -71,6 +71,18 @@ def test_other_urls_are_not_read(source):
         open_store(source)
 
 
+def test_a_url_without_obstore_names_the_extra():
+    script = (
+        "import sys; sys.modules['obstore'] = None;"
+        "from zarrfuse.stores.opening import open_store; open_store('s3://bucket/x.zarr')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "the source s3://bucket/x.zarr needs the package obstore" in done.stderr
+    assert "pip install 'zarrfuse[object]'" in done.stderr
+
+
 def test_folder_is_opened_without_what_object_stores_need(tmp_path):
     script = (
         "import sys; from zarrfuse.stores.opening import open_store;"

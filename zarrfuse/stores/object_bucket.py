@@ -1,7 +1,7 @@
 """One bucket: the requests that are made of an object store, their time limits, and what went wrong.
 
-Owns every call of `obstore`, which is imported when the first bucket is opened: its 30 MB are no concern
-of who mounts a folder. Used by `object` and `object_reader`. A path here is a whole key of the bucket.
+Owns every call of `obstore`. Used by `object` and `object_reader`. A path here is a whole key of the
+bucket.
 
 **Time limits.** Each request has to be through within `Patience.answer_s`, and is made again only while
 `retry_s` have not passed, so that a server that takes connections and says nothing is known to be dead
@@ -19,8 +19,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
+
+import obstore
+from obstore import exceptions
+from obstore.store import AzureStore, GCSStore, S3Store
 
 from zarrfuse.errors import (
     Denied,
@@ -36,9 +40,6 @@ from zarrfuse.errors import (
     ZarrfuseError,
 )
 from zarrfuse.stores.object_url import ObjectUrl
-
-if TYPE_CHECKING:
-    from obstore.store import AzureStore, GCSStore, S3Store
 
 SHORT_UPLOAD_BYTES = 4 << 20
 SINGLE_PUT_BYTES = 64 << 20
@@ -102,12 +103,7 @@ class Bucket:
     """
 
     def __init__(self, url: ObjectUrl, patience: Patience) -> None:
-        import obstore  # noqa: PLC0415  # see above
-        from obstore import exceptions  # noqa: PLC0415
-
         self.url = url
-        self._obstore = obstore
-        self._errors: Any = exceptions
         self._creates = True
         if not _first_process:
             _first_process.append(os.getpid())
@@ -140,7 +136,7 @@ class Bucket:
     def find(self, path: str) -> Found:
         """What there is to tell of one object. Raises `NotFound`."""
         with self._told(path):
-            return found(self._obstore.head(self._quick, path))
+            return found(obstore.head(self._quick, path))
 
     def list(self, path: str) -> tuple[Sequence[tuple[str, Found]], Sequence[str]]:
         """(objects, folders) directly below a path, by their whole keys, in as many requests as it takes.
@@ -148,7 +144,7 @@ class Bucket:
         The object with the path itself as its key is the marker `path/` of a folder.
         """
         with self._told(path):
-            listed = self._obstore.list_with_delimiter(self._quick, path or None)
+            listed = obstore.list_with_delimiter(self._quick, path or None)
         objects = [(one["path"], found(one)) for one in listed["objects"]]
         return objects, listed["common_prefixes"]
 
@@ -156,7 +152,7 @@ class Bucket:
         """Whether there is any object below a path; `but_marker`: another than the folder's marker."""
         try:
             with self._told(path):
-                for some in self._obstore.list(self._quick, path or None, chunk_size=2):
+                for some in obstore.list(self._quick, path or None, chunk_size=2):
                     if any(one["path"] != path or not but_marker for one in some):
                         return True
         except NotSupported:  # one whose name no path can have
@@ -172,7 +168,7 @@ class Bucket:
             options["if_match"] = of.e_tag
         try:
             with self._told(path):
-                answer = self._obstore.get(self._quick, path, options=options)
+                answer = obstore.get(self._quick, path, options=options)
                 if of.version is None and of.e_tag is None and found(answer.meta) != of:
                     raise Stale(f"{path} was replaced while it was open")
                 data = memoryview(answer.bytes())
@@ -189,7 +185,7 @@ class Bucket:
         client = self._quick if size <= SHORT_UPLOAD_BYTES else self._slow
         if size > SINGLE_PUT_BYTES:  # in parts there is no condition: what came since is replaced
             with self._told(path):
-                self._obstore.put(
+                obstore.put(
                     client,
                     path,
                     iter(pieces),
@@ -202,14 +198,14 @@ class Bucket:
         if new and self._creates:
             try:
                 with self._told(path):
-                    self._obstore.put(client, path, data, mode="create", use_multipart=False)
+                    obstore.put(client, path, data, mode="create", use_multipart=False)
             except NotSupported:
                 self._creates = False
                 self._is_there(path, new=True)
             else:
                 return
         with self._told(path):
-            self._obstore.put(client, path, data, use_multipart=False)
+            obstore.put(client, path, data, use_multipart=False)
 
     def copy(self, path: str, new_path: str, *, new: bool) -> None:
         """Store an object under a second path; `new`: raises `Exists` if there is something.
@@ -220,18 +216,18 @@ class Bucket:
         if new:
             try:
                 with self._told(f"{path} to {new_path}"):
-                    self._obstore.copy(self._slow, path, new_path, overwrite=False)
+                    obstore.copy(self._slow, path, new_path, overwrite=False)
             except NotSupported:
                 pass
             else:
                 return
         with self._told(f"{path} to {new_path}"):
-            self._obstore.copy(self._slow, path, new_path)
+            obstore.copy(self._slow, path, new_path)
 
     def delete(self, path: str) -> None:
         """Delete an object; one that is not there is no error on every kind of store."""
         with self._told(path):
-            self._obstore.delete(self._quick, path)
+            obstore.delete(self._quick, path)
 
     def _is_there(self, path: str, *, new: bool) -> None:
         try:
@@ -246,7 +242,7 @@ class Bucket:
         """Raises our exceptions for those of `obstore`."""
         if os.getpid() != _first_process[0]:
             raise ZarrfuseError(f"{what}: the object store {self.url} was opened before a fork")
-        errors = self._errors
+        errors: Any = exceptions
         try:
             yield
         except FileNotFoundError:
@@ -314,9 +310,7 @@ def _said(error: Exception) -> str:
 
 def _client(
     url: ObjectUrl, patience: Patience, answer_s: float, retries: int
-) -> "S3Store | GCSStore | AzureStore":
-    from obstore.store import AzureStore, GCSStore, S3Store  # noqa: PLC0415  # see above
-
+) -> S3Store | GCSStore | AzureStore:
     environment = os.environ
     allow_http = any(environment.get(name, "").lower() in ("true", "1") for name in _HTTP_ALLOWED)
     allow_http |= any(environment.get(name, "").startswith("http://") for name in _ENDPOINTS)

@@ -27,7 +27,12 @@ def open_store(source: str, *, follow_symlinks: bool = False, writable: bool = F
     """
     scheme = scheme_of(source)
     if scheme in SCHEMES:
-        from zarrfuse.stores.object import ObjectStore  # noqa: PLC0415  # 30 MB, 40 ms
+        try:
+            from zarrfuse.stores.object import ObjectStore  # noqa: PLC0415  # 30 MB, 40 ms
+        except ImportError as error:
+            raise UnusableSource(
+                f"the source {source} needs the package obstore: pip install 'zarrfuse[object]'"
+            ) from error
 
         return ObjectStore(source, writable=writable)
     if scheme in _HTTP and writable:
