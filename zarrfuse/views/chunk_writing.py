@@ -16,7 +16,7 @@ Owns these rules; used by the folders of `chunks`, each method by the one of the
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from zarrfuse.errors import (
     Denied,
@@ -31,14 +31,27 @@ from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, access_of
 from zarrfuse.views import ordinary
-from zarrfuse.views.base import Writer, join
+from zarrfuse.views.base import Folder, Writer, join
 from zarrfuse.views.chunk_storing import Chunk, ChunkStoring, IsFill
+from zarrfuse.views.in_parts import InParts
+from zarrfuse.views.nodes import Changes, Loaded
 from zarrfuse.writing.commits import Commits, Target, copy_reader
 from zarrfuse.writing.spool import Spool
 from zarrfuse.writing.working_copy import WorkingCopy
 
-if TYPE_CHECKING:
-    from zarrfuse.views.chunks import ChunksFolder, ChunksView
+
+class WrittenFolder(Folder, Protocol):
+    """A folder of the view, as who writes in it has to know it."""
+
+    def owner(self, *, wait: bool = True) -> Loaded | None:
+        """The nearest node at or above it."""
+
+    def in_parts(self, *, wait: bool = True) -> InParts | None:
+        """Which names in it are parts; None where chunks are not stored in parts."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether symlinks to files are shown here as these files."""
 
 
 class What(Enum):
@@ -62,20 +75,20 @@ class Place:
 class ChunkWriting:
     """Writes in the folders of one view. `is_fill`: see `chunk_storing.ChunkStoring`."""
 
-    def __init__(self, view: "ChunksView", commits: Commits, is_fill: IsFill | None) -> None:
-        self._changes = view.changes
+    def __init__(self, changes: Changes, commits: Commits, is_fill: IsFill | None) -> None:
+        self._changes = changes
         self._commits = commits
         self._store = commits.store
         self._storing = ChunkStoring(commits, is_fill)
 
     # -- files -------------------------------------------------------------------------------
 
-    def open_ordinary(self, folder: "ChunksFolder", name: str, *, wait: bool) -> Reader:
+    def open_ordinary(self, folder: WrittenFolder, name: str, *, wait: bool) -> Reader:
         """A file that is neither a chunk nor a document, to be read as it is and will be."""
         return ordinary.open_(self._store, join(folder.path, name), wait=wait)
 
     def create(
-        self, folder: "ChunksFolder", name: str, *, exclusive: bool, given: Access | None
+        self, folder: WrittenFolder, name: str, *, exclusive: bool, given: Access | None
     ) -> Writer:
         """Raises `NotSupported` for chunks that cannot be split, and for parts."""
         place = self._place(folder, name)
@@ -87,7 +100,7 @@ class ChunkWriting:
         new = given if there is None else None  # what is replaced hands its own on
         return ordinary.new_copy(self._commits, exclusive=exclusive, given=new)
 
-    def write(self, folder: "ChunksFolder", name: str) -> Writer:
+    def write(self, folder: WrittenFolder, name: str) -> Writer:
         """Raises as `create`. Of a chunk that is not whole, the first change raises `Corrupt`."""
         place = self._place(folder, name)
         if place.what is What.ORDINARY:
@@ -97,7 +110,7 @@ class ChunkWriting:
         return WorkingCopy(self._commits, folder.open(name))
 
     def store(
-        self, folder: "ChunksFolder", name: str, copy: WorkingCopy, *, sync: bool = False
+        self, folder: WrittenFolder, name: str, copy: WorkingCopy, *, sync: bool = False
     ) -> None:
         """Store a working copy under a name, as whatever that is by now. Raises as `store_spool`."""
         with copy.to_store() as (spool, mtime_ns):
@@ -111,7 +124,7 @@ class ChunkWriting:
 
     def store_spool(
         self,
-        folder: "ChunksFolder",
+        folder: WrittenFolder,
         name: str,
         spool: Spool,
         *,
@@ -133,7 +146,7 @@ class ChunkWriting:
         finally:  # it may be there all the same
             self._changed(place)
 
-    def remove(self, folder: "ChunksFolder", name: str) -> None:
+    def remove(self, folder: WrittenFolder, name: str) -> None:
         """Of a chunk, all parts."""
         if folder.lookup(name).kind is Kind.FOLDER:
             raise IsAFolder(f"{_key(folder, name)} is a folder")
@@ -148,9 +161,9 @@ class ChunkWriting:
 
     def rename(
         self,
-        folder: "ChunksFolder",
+        folder: WrittenFolder,
         name: str,
-        to: "ChunksFolder",
+        to: WrittenFolder,
         new_name: str,
         *,
         replace: bool,
@@ -174,7 +187,7 @@ class ChunkWriting:
         return is_same
 
     def _rename_file(
-        self, folder: "ChunksFolder", name: str, source: Place, place: Place, *, replace: bool
+        self, folder: WrittenFolder, name: str, source: Place, place: Place, *, replace: bool
     ) -> bool:
         stored = [source.key] if source.chunk is None else source.chunk.stored
         chunk, to = source.chunk, place.chunk
@@ -196,7 +209,7 @@ class ChunkWriting:
             self._storing.remove_folders(source.chunk)
         return is_same
 
-    def _copy(self, folder: "ChunksFolder", name: str, place: Place, *, replace: bool) -> None:
+    def _copy(self, folder: WrittenFolder, name: str, place: Place, *, replace: bool) -> None:
         """Store the merged bytes of a chunk under another name, with its time, owner and mode."""
         reader = folder.open(name)
         try:
@@ -213,9 +226,9 @@ class ChunkWriting:
 
     def _rename_folder(
         self,
-        folder: "ChunksFolder",
+        folder: WrittenFolder,
         name: str,
-        to: "ChunksFolder",
+        to: WrittenFolder,
         new_name: str,
         *,
         replace: bool,
@@ -229,7 +242,7 @@ class ChunkWriting:
         self._store.rename(_key(folder, name), place.key, replace=replace)
         self._changes.folders()
 
-    def link(self, folder: "ChunksFolder", name: str, to: "ChunksFolder", new_name: str) -> None:
+    def link(self, folder: WrittenFolder, name: str, to: WrittenFolder, new_name: str) -> None:
         """Only of ordinary files: a second name of a chunk's file would be no chunk, and be changed
         in place."""
         entry = folder.lookup(name)
@@ -251,7 +264,7 @@ class ChunkWriting:
         self._changed(place)
 
     def symlink(
-        self, folder: "ChunksFolder", name: str, text: str, given: Access | None = None
+        self, folder: WrittenFolder, name: str, text: str, given: Access | None = None
     ) -> None:
         """Not in the folder of an array, nor as a document: there, what it leads to would be shown."""
         place = self._place(folder, name)
@@ -261,14 +274,14 @@ class ChunkWriting:
 
     # -- folders, and both -------------------------------------------------------------------
 
-    def make_folder(self, folder: "ChunksFolder", name: str, given: Access | None = None) -> None:
+    def make_folder(self, folder: WrittenFolder, name: str, given: Access | None = None) -> None:
         """Not under the name of a part."""
         place = self._place(folder, name)
         if _entry(folder, name) is not None:
             raise Exists(f"{place.key} is there")
         self._store.make_folder(place.key, given)
 
-    def remove_folder(self, folder: "ChunksFolder", name: str) -> None:
+    def remove_folder(self, folder: WrittenFolder, name: str) -> None:
         """One in which only hidden files are left is not empty."""
         key = _key(folder, name)
         if folder.lookup(name).kind is Kind.FILE:
@@ -276,7 +289,7 @@ class ChunkWriting:
         self._store.remove_folder(key)
         self._changes.folders()
 
-    def change(self, folder: "ChunksFolder", name: str, change: Change) -> None:
+    def change(self, folder: WrittenFolder, name: str, change: Change) -> None:
         """Of a chunk, of all parts."""
         key = _key(folder, name)
         chunk = _chunk(folder, name)
@@ -293,7 +306,7 @@ class ChunkWriting:
 
     # -- how ---------------------------------------------------------------------------------
 
-    def _place(self, folder: "ChunksFolder", name: str) -> Place:
+    def _place(self, folder: WrittenFolder, name: str) -> Place:
         """What a name is. Raises `NotSupported` where nobody knows, and for the parts of chunks."""
         key = _key(folder, name)
         if name in METADATA_NAMES:
@@ -310,7 +323,7 @@ class ChunkWriting:
             raise NotSupported(f"{key} is a part of the chunk {whole}, which is written as a whole")
         return Place(folder.path, key, What.ORDINARY)
 
-    def _in_the_way(self, folder: "ChunksFolder", name: str, place: Place) -> Entry | None:
+    def _in_the_way(self, folder: WrittenFolder, name: str, place: Place) -> Entry | None:
         """The file that would be replaced. Raises `IsAFolder`, and `NotSupported` for a chunk that
         cannot be split."""
         if place.chunk is not None:
@@ -348,7 +361,7 @@ class ChunkWriting:
                 self._changes.document(place.folder)
 
 
-def _key(folder: "ChunksFolder", name: str) -> str:
+def _key(folder: WrittenFolder, name: str) -> str:
     """The key of a name that is changed."""
     key = join(folder.path, name)
     if key == OWN_NAME or key.startswith(f"{OWN_NAME}/"):
@@ -356,7 +369,7 @@ def _key(folder: "ChunksFolder", name: str) -> str:
     return key
 
 
-def _chunk(folder: "ChunksFolder", name: str) -> Chunk | None:
+def _chunk(folder: WrittenFolder, name: str) -> Chunk | None:
     """The chunk of the grid that a name in a folder is."""
     owner = None if name in METADATA_NAMES else folder.owner()
     if owner is None or not isinstance(owner.node, ArrayNode):
@@ -370,7 +383,7 @@ def _refuse_symlink(entry: Entry, place: Place) -> None:
         raise NotSupported(f"{entry.name} is a symlink, which is no {place.what.name.lower()}")
 
 
-def _entry(folder: "ChunksFolder", name: str) -> Entry | None:
+def _entry(folder: WrittenFolder, name: str) -> Entry | None:
     """What is shown under a name; None for nothing."""
     try:
         return folder.lookup(name)

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from zarrfuse.errors import Elsewhere, NotFound, NotSupported, ReadOnly
 from zarrfuse.spec.active import Active, add_facts, below, joined
@@ -25,14 +25,12 @@ from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.views.acting import before_opening
 from zarrfuse.views.base import Facts, Folder, Writer, join
-from zarrfuse.views.in_parts import OPEN_PARTS, WRITABLE_OPEN_PARTS, InParts
+from zarrfuse.views.chunk_storing import IsFill
+from zarrfuse.views.chunk_writing import ChunkWriting
+from zarrfuse.views.in_parts import OPEN_PARTS, WRITABLE_OPEN_PARTS, InParts, PartStore
 from zarrfuse.views.nodes import Changes, Loaded, NodeOf, ReferencedNodes
+from zarrfuse.writing.commits import Commits
 from zarrfuse.writing.working_copy import WorkingCopy
-
-if TYPE_CHECKING:
-    from zarrfuse.views.chunk_storing import IsFill
-    from zarrfuse.views.chunk_writing import ChunkWriting
-    from zarrfuse.writing.commits import Commits
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +47,7 @@ class ChunksView:
     """
 
     __slots__ = (
-        *("_reported", "_writing", "changes", "commits", "open_parts", "referenced"),
+        *("_reported", "_writing", "changes", "commits", "parts", "referenced"),
         *("links", "store", "ttl_s"),
     )
 
@@ -57,8 +55,8 @@ class ChunksView:
         self,
         store: Store,
         ttl_s: float,
-        commits: "Commits | None" = None,
-        is_fill: "IsFill | None" = None,
+        commits: Commits | None = None,
+        is_fill: IsFill | None = None,
         *,
         links: bool = False,
     ) -> None:
@@ -69,11 +67,12 @@ class ChunksView:
         self.changes = Changes()
         self.referenced = ReferencedNodes(store, ttl_s, self.changes)
         self._reported: set[object] = set()
-        self._writing = None if commits is None else _writing(self, commits, is_fill)
-        self.open_parts = OPEN_PARTS if commits is None else WRITABLE_OPEN_PARTS
+        self._writing = None if commits is None else ChunkWriting(self.changes, commits, is_fill)
+        open_parts = OPEN_PARTS if commits is None else WRITABLE_OPEN_PARTS
+        self.parts = PartStore(store, open_parts, self.report)
 
     @property
-    def writing(self) -> "ChunkWriting":
+    def writing(self) -> ChunkWriting:
         """What writes in this view. Raises `ReadOnly`."""
         if self._writing is None:
             raise ReadOnly("the view cannot be written")
@@ -90,13 +89,6 @@ class ChunksView:
         if seen not in self._reported and len(self._reported) < _PROBLEMS_KEPT:
             self._reported.add(seen)
             log.warning("%s", problem)
-
-
-def _writing(view: ChunksView, commits: "Commits", is_fill: "IsFill | None") -> "ChunkWriting":
-    # Imported where it is needed: a mount that is only read does without.
-    from zarrfuse.views.chunk_writing import ChunkWriting  # noqa: PLC0415
-
-    return ChunkWriting(view, commits, is_fill)
 
 
 class _Home(NamedTuple):
@@ -344,7 +336,7 @@ class ChunksFolder(Folder):
         if not isinstance(owner.node, ArrayNode) or owner.node.parts is None:
             return None
         prefix = self._prefix(owner.path)
-        return InParts(self._view, owner.node, owner.node.parts, owner.path, prefix)
+        return InParts(self._view.parts, owner.node, owner.node.parts, owner.path, prefix)
 
     # -- extensions --------------------------------------------------------------------------
 

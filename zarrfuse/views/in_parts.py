@@ -7,7 +7,7 @@ written; `writing.snapshot` keeps it from seeing a chunk half old, half new.
 
 import errno
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -16,12 +16,9 @@ from zarrfuse.files.segments import Broken, Segmented, Stored, identity_of
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.access import both, of_parts, way_through
-from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.views.base import join
 from zarrfuse.writing.snapshot import snapshot
-
-if TYPE_CHECKING:
-    from zarrfuse.views.chunks import ChunksView
 
 Found = TypeVar("Found", Entry, Reader)
 
@@ -34,15 +31,26 @@ _MILLISECOND_NS = 1_000_000
 _TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
 
 
+class PartStore(NamedTuple):
+    """Where parts are stored.
+
+    `open_parts`: chunks of at most so many hold them open. `report` is told of chunks that are not whole.
+    """
+
+    store: Store
+    open_parts: int
+    report: Callable[[str], None]
+
+
 class InParts:
     """An array of parts, seen from a folder at or below it; `prefix` leads from it to the folder."""
 
-    __slots__ = ("_view", "node", "parts", "path", "prefix")
+    __slots__ = ("_from", "node", "parts", "path", "prefix")
 
     def __init__(
-        self, view: "ChunksView", node: ArrayNode, parts: StoredParts, path: str, prefix: str
+        self, stored: PartStore, node: ArrayNode, parts: StoredParts, path: str, prefix: str
     ) -> None:
-        self._view = view
+        self._from = stored
         self.node = node
         self.parts = parts
         self.path = path
@@ -119,7 +127,7 @@ class InParts:
             if problem is None:
                 return present[0] if len(present) == 1 else Segmented(present, _time_of(present))
             problem = f"{self.path or 'the root array'}: chunk {self.prefix}{name}: {problem}"
-            self._view.report(problem)
+            self._from.report(problem)
             size = sum(reader.size for reader in present)
             if not size:  # of an empty file nothing is ever read, so opening must say it
                 raise Corrupt(problem)
@@ -155,7 +163,7 @@ class InParts:
         if len(keys) == 1:  # which is replaced at once
             return look(keys, wait)
         return snapshot(
-            self._view.store,
+            self._from.store,
             self._chunk_key(name),
             lambda wait: look(keys, wait),
             lambda found: self._are_still(keys, found, wait),
@@ -167,7 +175,7 @@ class InParts:
         self, keys: Sequence[str], found: Sequence[Entry | Reader | None], wait: bool
     ) -> bool:
         """Whether what was found in front of the last part is still stored."""
-        store = self._view.store
+        store = self._from.store
         for key, part in zip(keys[:-1], found, strict=False):
             if part is None or isinstance(part, Entry):
                 if _seen(part) != _seen(self._stat_all((key,), wait)[0]):
@@ -210,18 +218,18 @@ class InParts:
 
     def _stat(self, key: str, wait: bool) -> Entry:
         """The entry of a stored part, with what the folders permit that it alone lies in."""
-        entry = self._view.store.stat(key, wait=wait)
+        entry = self._from.store.stat(key, wait=wait)
         if not self.parts.nested:
             return entry
         access = entry.access
         above = key.rpartition("/")[0]
         while len(above) > len(self._folder):
-            access = both(access, way_through(self._view.store.stat(above, wait=wait).access))
+            access = both(access, way_through(self._from.store.stat(above, wait=wait).access))
             above = above.rpartition("/")[0]
         return replace(entry, access=access)
 
     def _open_all(self, keys: Sequence[str], wait: bool) -> list[Reader | None]:
-        if len(keys) <= self._view.open_parts:
+        if len(keys) <= self._from.open_parts:
             try:
                 return self._held(keys, wait)
             except OSError as error:
@@ -234,7 +242,7 @@ class InParts:
         if opened is None:
             return None
         opened.close()
-        return Stored(self._view.store, key, opened)
+        return Stored(self._from.store, key, opened)
 
     def _held(self, keys: Sequence[str], wait: bool) -> list[Reader | None]:
         opened: list[Reader | None] = []
@@ -249,7 +257,7 @@ class InParts:
     def _opened(self, key: str, wait: bool) -> Reader | None:
         """An open part; None if it is not stored."""
         try:
-            return self._view.store.open(key, wait=wait)
+            return self._from.store.open(key, wait=wait)
         except NotFound:
             return None
         except Denied:
