@@ -32,8 +32,8 @@ from benchmarks.systems import (
     zarrfuse_command,
 )
 from zarrfuse.config import PERMANENT_TTL_S
-from zarrfuse.opening import open_view
 from zarrfuse.stores.opening import open_store
+from zarrfuse.views.choice import open_view
 from zarrfuse.views.walk import walk
 
 Unit = Literal["MB/s", "/s", "s"]

@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the demo dataset, real mounts, and the check that nothing is left behind.
+"""Fixtures for all tests: the demo dataset, real kernel_mounts, and the check that nothing is left behind.
 
 Every mount is served by a process of its own: a test that reads a mount from the process that
 serves it would wait for itself.
@@ -13,8 +13,8 @@ import pytest
 from mounting import Daemon, clear, drop_caches, serving, wait_for, zarrfuse
 from object_server import bucket, object_server
 
-from zarrfuse import mounts
-from zarrfuse.dataset import write_demo
+from zarrfuse.cli.demo_dataset import write_demo
+from zarrfuse.mount import kernel_mounts
 
 __all__ = ["bucket", "clear", "drop_caches", "object_server", "wait_for", "zarrfuse"]
 
@@ -28,7 +28,7 @@ def nothing_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fails the run, after cleaning up, if a test left a mount."""
     base = tmp_path_factory.getbasetemp()
     yield
-    left = [m.mountpoint for m in mounts.mounts() if Path(m.mountpoint).is_relative_to(base)]
+    left = [m.mountpoint for m in kernel_mounts.mounts() if Path(m.mountpoint).is_relative_to(base)]
     clear(base)
     assert not left, f"tests left these mounts: {left}"
 
@@ -55,7 +55,7 @@ def mounted(tmp_path: Path) -> Iterator[Mounter]:
 
     yield mount
     for point in reversed(points):
-        if mounts.mount_at(str(point)) is not None:
+        if kernel_mounts.mount_at(str(point)) is not None:
             done = zarrfuse("unmount", point, check=False)
             clear(point)
             assert done.returncode == 0, done.stderr

@@ -144,9 +144,9 @@ def _show(arguments: list[str]) -> None:
 if __name__ == "__main__":
     # What the commands import when they run.
     import zarrfuse.check.run
-    import zarrfuse.daemon
-    import zarrfuse.info  # noqa: F401
-    from zarrfuse import cli
+    import zarrfuse.cli.info
+    import zarrfuse.mount.daemon  # noqa: F401
+    from zarrfuse.cli import app as cli
 
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which who started the tests may ignore
     gc.freeze()  # else each fork would copy this memory when it looks for cycles

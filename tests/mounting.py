@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from fork_server import Forked, Forks
 
-from zarrfuse import mounts
+from zarrfuse.mount import kernel_mounts
 
 COMMAND = (sys.executable, "-m", "zarrfuse")
 """For tests of the command itself; others use `zarrfuse` and `start`, which cost less."""
@@ -74,7 +74,7 @@ def _started(
 
 def clear(mountpoint: Path) -> None:
     """Unmount whatever is at or below a path, without touching it."""
-    for mount in reversed(mounts.mounts()):
+    for mount in reversed(kernel_mounts.mounts()):
         if Path(mount.mountpoint).is_relative_to(mountpoint):
             subprocess.run(
                 ["fusermount3", "-u", "-z", mount.mountpoint],
@@ -163,7 +163,7 @@ def serving(
     try:
         wait_for(lambda: " is mounted" in daemon.text() or process.poll() is not None)
         assert process.poll() is None, daemon.text()
-        mounted = mounts.mount_at(str(point))
+        mounted = kernel_mounts.mount_at(str(point))
         assert mounted is not None
         minor = mounted.device.partition(":")[2]
         if os.access(path := f"/sys/fs/fuse/connections/{minor}/abort", os.W_OK):

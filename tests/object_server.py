@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from zarrfuse.stores.object import ObjectStore
+from zarrfuse.stores.object.store import ObjectStore
 
 PAGE = 100
 """Keys in one answer to a listing; real servers give a thousand."""

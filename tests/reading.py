@@ -6,9 +6,9 @@ from typing import Any
 
 from fakes import MemoryStore
 
-from zarrfuse.opening import open_view
 from zarrfuse.stores.base import Reader, Store
 from zarrfuse.views.base import Folder
+from zarrfuse.views.choice import open_view
 
 
 def view_of(

@@ -16,7 +16,7 @@ from zarr.core.buffer import Buffer, cpu, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.testing.store import StoreTests
 
-from zarrfuse.plain_store import PlainStore
+from zarrfuse.zarr_python.store import PlainStore
 
 DOCUMENT = json.dumps({"attributes": {}, "zarr_format": 3, "node_type": "group"}, indent=2).encode()
 """A group as zarr-python writes it; the plain view has nothing to change in it."""

@@ -2,8 +2,8 @@
 
 from zarrfuse.errors import Exists
 from zarrfuse.stores.base import is_live
+from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.base import Folder, Writer
-from zarrfuse.writing.working_copy import WorkingCopy
 
 
 class Written:

@@ -25,7 +25,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from zarrfuse.plain_store import PlainStore
+    from zarrfuse.zarr_python.store import PlainStore
 
 __version__ = "0.1.0"
 
@@ -39,7 +39,7 @@ def open_store(source: str | os.PathLike[str], *, read_only: bool = True) -> "Pl
     may not be read or credentials are missing, `ValueError` for a URL of an unknown scheme, and `OSError`
     if it can't be written.
     """
-    from zarrfuse.plain_store import PlainStore  # noqa: PLC0415  # zarr-python takes 0.3 s
+    from zarrfuse.zarr_python.store import PlainStore  # noqa: PLC0415  # zarr-python takes 0.3 s
 
     store = PlainStore(source, read_only=read_only)
     store.ensure_open()

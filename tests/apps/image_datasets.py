@@ -19,7 +19,7 @@ import numpy as np
 import zarr
 from zarr.codecs import ZstdCodec
 
-from zarrfuse.dataset import demo_image
+from zarrfuse.cli.demo_dataset import demo_image
 
 SIDE = 256
 """The height and width of `cells.zarr`, in pixels."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from desktop import THUMBNAIL, Desktop
 
-from zarrfuse.dataset import CHUNK, demo_image
+from zarrfuse.cli.demo_dataset import CHUNK, demo_image
 
 
 def show_folder_and_picture(desktop: Desktop, mountpoint: Path, file: Path) -> None:

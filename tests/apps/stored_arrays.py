@@ -14,7 +14,7 @@ import numpy as np
 from datasets import array, concat_parts
 from seed_datasets import write_crc32c_example, write_header_example
 
-from zarrfuse.dataset import demo_image, write_demo
+from zarrfuse.cli.demo_dataset import demo_image, write_demo
 
 Region: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 """(start, stop) of rows and of columns."""

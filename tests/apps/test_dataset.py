@@ -16,7 +16,7 @@ import pytest
 import tifffile
 import zarr
 
-from zarrfuse.dataset import CHUNK, demo_image, write_demo
+from zarrfuse.cli.demo_dataset import CHUNK, demo_image, write_demo
 
 ARRAYS = ["zstd", "raw", "strips", "header", "checksum"]
 TIFF_ARRAYS = ["zstd", "raw", "strips"]
@@ -150,7 +150,7 @@ def test_a_folder_of_something_else_is_refused_and_kept(tmp_path: Path) -> None:
 def test_writing_needs_neither_imagecodecs_nor_zarr(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['imagecodecs'] = sys.modules['zarr'] = None\n"
-        "from zarrfuse.dataset import write_demo; write_demo(sys.argv[1])"
+        "from zarrfuse.cli.demo_dataset import write_demo; write_demo(sys.argv[1])"
     )
     subprocess.run([sys.executable, "-c", program, tmp_path / "demo"], check=True)
     assert (tmp_path / "demo" / "cells.zarr").is_dir()
@@ -158,7 +158,7 @@ def test_writing_needs_neither_imagecodecs_nor_zarr(tmp_path: Path) -> None:
 
 def test_importing_the_module_loads_nothing_heavy() -> None:
     program = (
-        "import sys, zarrfuse.dataset\n"
+        "import sys, zarrfuse.cli.demo_dataset\n"
         "assert not {'numpy', 'tifffile', 'numcodecs', 'google_crc32c'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

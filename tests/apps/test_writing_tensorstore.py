@@ -21,7 +21,7 @@ from datasets import concat_parts, suffix_keys
 from mounting import zarrfuse
 from write_by_tensorstore import GROWN, INNER, SHARD, SIDE, Task, metadata, opened, run, values
 
-from zarrfuse import mounts
+from zarrfuse.mount import kernel_mounts
 
 Mounted = Callable[..., Path]
 
@@ -111,7 +111,7 @@ def bands_of(which: int) -> list[tuple[int, int, int, int]]:
 
 def unmount(point: Path) -> None:
     """Unmount it; everything is stored when that returns."""
-    if mounts.mount_at(str(point)) is not None:
+    if kernel_mounts.mount_at(str(point)) is not None:
         zarrfuse("unmount", point)
 
 

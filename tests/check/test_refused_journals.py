@@ -8,10 +8,10 @@ from mounting import zarrfuse
 from writing.test_forward import leave
 
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.views.chunk_journals import judge_of
-from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.journal import key_of
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.journal import key_of
+from zarrfuse.views.chunks.journals import judge_of
 
 NEW = {"a/c/0/0.a": b"12", "a/c/0/0.b": b"34"}
 

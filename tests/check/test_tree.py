@@ -13,7 +13,7 @@ from zarrfuse.check import Finding, findings
 from zarrfuse.check.survey import Survey
 from zarrfuse.errors import SourceError
 from zarrfuse.stores.base import Store
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 
 SYMLINKS = OTHER_RULES[1]
 

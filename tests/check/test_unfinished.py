@@ -9,8 +9,8 @@ from writing.test_forward import leave
 
 from zarrfuse.check import findings
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
 
 FOUND = (
     "error: c/0/0: a write was interrupted; zarrfuse check --repair finishes it "

@@ -18,11 +18,11 @@ from datasets import array, default_keys, group, v2_array
 from fakes import MemoryStore
 
 from zarrfuse.check.survey import Survey
+from zarrfuse.cli.info import _show_tree
 from zarrfuse.errors import NotFound
-from zarrfuse.info import _show_tree
-from zarrfuse.opening import open_view
 from zarrfuse.stores.base import Kind
 from zarrfuse.views.base import Folder
+from zarrfuse.views.choice import open_view
 
 MEMORY = 2 << 30
 SIDE = 1 << 30

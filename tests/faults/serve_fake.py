@@ -27,10 +27,10 @@ from fakes import (
     SlowStore,
 )
 
-from zarrfuse import daemon
 from zarrfuse.config import MountConfig, Tuning
+from zarrfuse.mount import daemon
 from zarrfuse.stores.base import Entry, Kind, Store
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.nodes import DOCUMENTS
 
 DATA = bytes(range(256)) * 64

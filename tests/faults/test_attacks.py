@@ -20,7 +20,7 @@ from daemons import Daemon, array, errno_when, fake, in_parts, serving, write
 from mounting import drop_caches, wait_for
 
 from zarrfuse.errors import ZarrfuseError
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 
 SECRET = b"secret: not to be read through the mount"
 DATA = bytes(range(256)) * 512

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from daemons import array, in_parts, serving, write
 
-from zarrfuse.opening import open_view
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.views.choice import open_view
 
 SIZE = 100
 PARTS = in_parts({"key_suffix": ".a", "size": SIZE}, {"key_suffix": ""})

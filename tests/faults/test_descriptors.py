@@ -11,7 +11,7 @@ import pytest
 from daemons import Daemon, array, errno_when, in_parts, serving, write
 from mounting import wait_for
 
-from zarrfuse import mounts
+from zarrfuse.mount import kernel_mounts
 
 LIMIT = 64
 DATA = b"0123456789"
@@ -85,7 +85,7 @@ def test_a_daemon_without_descriptors_still_obeys_signals(tmp_path: Path, source
                 daemon.process.wait(1)
             assert daemon.process.poll() is None, daemon.text()  # in use
             assert os.pread(held[0], 100, 0) == DATA
-            assert mounts.mount_at(str(daemon.mountpoint)) is not None
+            assert kernel_mounts.mount_at(str(daemon.mountpoint)) is not None
         finally:
             close(held)
         daemon.terminate()

@@ -14,7 +14,7 @@ from daemons import array, errno_when, in_parts, serving, write
 from mounting import ENVIRONMENT, clear, wait_for
 from sampling import is_thorough
 
-from zarrfuse import mounts
+from zarrfuse.mount import kernel_mounts
 
 THOROUGH = is_thorough()
 SIZE = 3000
@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Iterator[FailingFolder]:
     command = [sys.executable, str(program), str(stored), str(point), str(tmp_path / "faults")]
     process = subprocess.Popen(command, env=ENVIRONMENT)
     try:
-        wait_for(lambda: mounts.mount_at(str(point)) or process.poll() is not None)
+        wait_for(lambda: kernel_mounts.mount_at(str(point)) or process.poll() is not None)
         yield FailingFolder(stored, point, tmp_path / "faults")
     finally:
         clear(point)

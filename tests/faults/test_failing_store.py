@@ -204,7 +204,7 @@ import sys
 sys.path[:0] = [{str(here)!r}, {str(here.parent)!r}]
 from errors_raised import RAISED
 from fakes import FailingStore, MemoryStore
-from zarrfuse.views.chunks import ChunksView
+from zarrfuse.views.chunks.view import ChunksView
 failing = [True]
 def rule(call, key):
     return RAISED[{name!r}]() if call == "readinto" and failing and key == "zarr.json" else None

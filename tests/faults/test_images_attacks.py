@@ -13,19 +13,19 @@ from datasets import array
 from fakes import MemoryStore
 
 from zarrfuse.errors import Corrupt, NotSupported
-from zarrfuse.images import plane as planes
-from zarrfuse.images import render
-from zarrfuse.images.blocks import MOST_AT_ONCE
-from zarrfuse.images.decode import DecodedArray, Decoder
-from zarrfuse.images.render import plan
-from zarrfuse.opening import open_view
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.ome import picture_of
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.pool import Budget
 from zarrfuse.views.base import Folder
-from zarrfuse.views.chunks import ChunksView
+from zarrfuse.views.choice import open_view
+from zarrfuse.views.chunks.view import ChunksView
+from zarrfuse.views.images import plane as planes
+from zarrfuse.views.images import render
+from zarrfuse.views.images.blocks import MOST_AT_ONCE
+from zarrfuse.views.images.decode import DecodedArray, Decoder
+from zarrfuse.views.images.render import plan
 
 
 def decoded(document: bytes, ttl_s: float = 60) -> DecodedArray:
@@ -100,7 +100,7 @@ def test_a_picture_of_tiny_chunks_reads_few_of_them() -> None:
 
 
 def test_absent_chunks_of_all_arrays_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zarrfuse.images.absent._MOST", 10)
+    monkeypatch.setattr("zarrfuse.views.images.known_absent._MOST", 10)
     view = ChunksView(MemoryStore({f"{name}/zarr.json": array((100,), (1,)) for name in "abc"}), 60)
     decoder = Decoder(view, ByteCache(1 << 20))
     made = []
@@ -204,7 +204,7 @@ def test_more_dimensions_than_numpy_has_are_refused_with_a_reason() -> None:
 def test_a_chunk_larger_than_memory_is_refused_before_it_is_decoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("zarrfuse.images.blocks.available_bytes", lambda: 1 << 30)
+    monkeypatch.setattr("zarrfuse.views.images.blocks.available_bytes", lambda: 1 << 30)
     keys = {"a/zarr.json": array((100,), (1 << 29,)), "a/c/0": b"short"}
     reader = images(keys).child("a").open("a.npy")
     with pytest.raises(OSError, match="no memory") as raised:

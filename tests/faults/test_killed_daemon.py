@@ -11,7 +11,7 @@ import pytest
 from daemons import errno_when, fake, serving, write
 from mounting import COMMAND, clear, wait_for
 
-from zarrfuse import mounts
+from zarrfuse.mount import kernel_mounts
 
 DATA = os.urandom(300_000)
 
@@ -56,7 +56,7 @@ def test_the_next_mount_clears_what_a_killed_daemon_left(tmp_path: Path, source:
         holding = os.open(daemon.mountpoint / "a/file", os.O_RDONLY)
         os.kill(daemon.process.pid, signal.SIGKILL)
         daemon.process.wait(10)
-        assert mounts.mount_at(str(daemon.mountpoint)) is not None
+        assert kernel_mounts.mount_at(str(daemon.mountpoint)) is not None
         try:
             done = subprocess.run(
                 [*COMMAND, "mount", source, daemon.mountpoint],
@@ -67,7 +67,7 @@ def test_the_next_mount_clears_what_a_killed_daemon_left(tmp_path: Path, source:
             )
             assert done.returncode == 0, done.stderr
             assert (daemon.mountpoint / "a/file").read_bytes() == DATA
-            stacked = [m for m in mounts.mounts() if m.mountpoint == str(daemon.mountpoint)]
+            stacked = [m for m in kernel_mounts.mounts() if m.mountpoint == str(daemon.mountpoint)]
             assert len(stacked) == 1
         finally:
             with suppress(OSError):
@@ -87,7 +87,7 @@ def test_unmount_clears_what_a_killed_daemon_left(tmp_path: Path, source: Path) 
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        assert mounts.mount_at(str(daemon.mountpoint)) is None
+        assert kernel_mounts.mount_at(str(daemon.mountpoint)) is None
 
 
 def test_a_daemon_whose_mount_is_detached_by_others_ends(tmp_path: Path, source: Path) -> None:

@@ -25,7 +25,7 @@ from sampling import Sample
 from versioned_chunks import HEADER_BYTES, INDEX_BYTES, content, version_of
 from write_versions import DOCUMENT
 
-from zarrfuse import mounts
+from zarrfuse.mount import kernel_mounts
 
 KILLS, FEWER_KILLS = 125, 25
 """Of each of the four kinds: with `--thorough`, and by default."""
@@ -81,7 +81,7 @@ class Mounts:
         self._process = start([*mount, *options], self.log)
         said = f"{self.point} is mounted"
         wait_for(lambda: self.log.exists() and said in self.log.read_text(errors="replace"))
-        mounted = mounts.mount_at(str(self.point))
+        mounted = kernel_mounts.mount_at(str(self.point))
         assert mounted is not None
         minor = mounted.device.partition(":")[2]
         self._abort = Path(f"/sys/fs/fuse/connections/{minor}/abort")
@@ -117,7 +117,7 @@ class Mounts:
     def clear(self) -> None:
         """Take away what a dead daemon left; nothing may ask the mount meanwhile."""
         clear(self.point)
-        assert mounts.mount_at(str(self.point)) is None
+        assert kernel_mounts.mount_at(str(self.point)) is None
 
     def unmount(self) -> None:
         """End the daemon as a person does."""

@@ -10,7 +10,7 @@ import pytest
 from daemons import fake, write
 from mounting import ENVIRONMENT, clear, wait_for
 
-from zarrfuse import mounts
+from zarrfuse.mount import kernel_mounts
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM"])
@@ -23,7 +23,7 @@ def test_signal_that_comes_while_it_is_mounted_unmounts_it(tmp_path: Path, name:
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, env=ENVIRONMENT)
         assert process.wait(20) == 0, log.read_text()
-        assert mounts.mount_at(str(point)) is None
+        assert kernel_mounts.mount_at(str(point)) is None
         assert "Traceback" not in log.read_text()
     finally:
         clear(point)
@@ -65,7 +65,7 @@ def test_terminal_that_goes_away_unmounts_what_is_not_in_use(tmp_path: Path):
     with in_a_terminal(tmp_path) as (point, process, close):
         close()
         assert process.wait(20) == 0
-        assert mounts.mount_at(str(point)) is None
+        assert kernel_mounts.mount_at(str(point)) is None
 
 
 def test_terminal_that_goes_away_counts_as_the_first_signal(tmp_path: Path):
@@ -76,6 +76,6 @@ def test_terminal_that_goes_away_counts_as_the_first_signal(tmp_path: Path):
                 (point / "open!KeyError").read_bytes()
             assert process.poll() is None
             process.terminate()  # the second signal
-            wait_for(lambda: mounts.mount_at(str(point)) is None)
+            wait_for(lambda: kernel_mounts.mount_at(str(point)) is None)
             assert file.read() == b"data"
         assert process.wait(20) == 0

@@ -11,7 +11,7 @@ import pytest
 from daemons import Daemon, errno_when, fake, serving, write
 from mounting import wait_for
 
-from zarrfuse import mounts
+from zarrfuse.mount import kernel_mounts
 
 DATA = b"slow" * 1000
 
@@ -98,7 +98,7 @@ def test_a_store_that_never_answers_is_timed_out(tmp_path: Path, source: Path, c
         wait_for(lambda: daemon.status()["open_files"] == 0)
         daemon.terminate()
         assert daemon.process.wait(20) == 0  # threads still hang
-        assert mounts.mount_at(str(daemon.mountpoint)) is None
+        assert kernel_mounts.mount_at(str(daemon.mountpoint)) is None
         assert "Traceback" not in daemon.text()
 
 
@@ -122,11 +122,11 @@ def test_a_mount_in_use_is_detached_by_the_second_signal(tmp_path: Path, source:
         hanging = Hanging(daemon, source)
         daemon.terminate()
         wait_for(lambda: "could not be unmounted" in daemon.text())
-        assert mounts.mount_at(str(daemon.mountpoint)) is not None
+        assert kernel_mounts.mount_at(str(daemon.mountpoint)) is not None
         daemon.terminate()
         assert hanging.outcome() == errno.ETIMEDOUT
         assert daemon.process.wait(20) == 0
-        assert mounts.mount_at(str(daemon.mountpoint)) is None
+        assert kernel_mounts.mount_at(str(daemon.mountpoint)) is None
 
 
 def test_more_hanging_reads_than_threads_end_with_their_time(tmp_path: Path, source: Path) -> None:

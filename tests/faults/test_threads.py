@@ -11,7 +11,7 @@ from fakes import MemoryStore
 from zarrfuse.errors import NotFound, TimedOut
 from zarrfuse.fuse.scan import Scan
 from zarrfuse.fuse.workers import Workers
-from zarrfuse.views.raw import RawFolder
+from zarrfuse.views.raw.view import RawFolder
 
 
 def test_result_or_error_of_a_call_comes_back():

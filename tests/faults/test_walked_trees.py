@@ -7,7 +7,7 @@ from pathlib import Path
 from daemons import serving
 from mounting import drop_caches, wait_for
 
-from zarrfuse.dataset import write_demo
+from zarrfuse.cli.demo_dataset import write_demo
 
 VIEWS = ("raw", "chunks", "plain", "images")
 MOST_MIB = 600

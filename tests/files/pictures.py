@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from zarrfuse.files.around import Around
+from zarrfuse.formats.envelope import Around
 from zarrfuse.spec.axes import Axis, Kind
 from zarrfuse.spec.ome import Picture
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pictures import picture
 from tifffile import OmeXml
 
-from zarrfuse.files import imagej
-from zarrfuse.files.image_metadata import LENGTHS, TIMES, ome_metadata, stacked
+from zarrfuse.formats import imagej
+from zarrfuse.formats.image_metadata import LENGTHS, TIMES, ome_metadata, stacked
 from zarrfuse.spec.axes import Axis
 from zarrfuse.spec.ome import Channel, Picture
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pictures import whole
 
-from zarrfuse.files.npy import npy
+from zarrfuse.formats.npy import npy
 
 TYPES = [
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),

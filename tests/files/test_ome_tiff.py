@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
 
-from zarrfuse.files.ome_tiff import (
+from zarrfuse.formats.ome_tiff import (
     CLASSIC_LIMIT,
     Layout,
     pyramid_header,
     pyramid_layout,
     pyramid_problem,
 )
-from zarrfuse.files.tiles import tile_side
+from zarrfuse.formats.tiles import tile_side
 from zarrfuse.spec.axes import Axis
 from zarrfuse.spec.ome import Channel, Picture
 

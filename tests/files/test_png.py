@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zarrfuse.files.png import png, png_size
+from zarrfuse.formats.png import png, png_size
 
 # Around the 65,535 bytes that a stored block holds, and around the largest picture of an array.
 EDGES = [

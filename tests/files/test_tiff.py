@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pictures import counting, picture, whole
 from sampling import examples
 
-from zarrfuse.files.around import Around
-from zarrfuse.files.tiff import array_tiff, tiff_problem
+from zarrfuse.formats.envelope import Around
+from zarrfuse.formats.tiff import array_tiff, tiff_problem
 from zarrfuse.spec.ome import Channel, Picture
 
 GIB = 1 << 30
@@ -626,7 +626,7 @@ def test_libtiff_warns_of_two_descriptions_and_reads_every_page(tmp_path: Path) 
 
 
 def test_tifffile_is_imported_with_the_first_header() -> None:
-    code = "import sys, zarrfuse.files.tiff as t; assert 'tifffile' not in sys.modules"
+    code = "import sys, zarrfuse.formats.tiff as t; assert 'tifffile' not in sys.modules"
 
     subprocess.run([sys.executable, "-c", code], check=True)
 

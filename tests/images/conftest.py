@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from shown import ALL, Written, images
 
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 
 
 @pytest.fixture(scope="session")

@@ -15,10 +15,10 @@ import tifffile
 import zarr
 from written_arrays import Layout, chunk_boxes, chunk_file, few_layouts, in_five, layouts, little
 
-from zarrfuse.opening import open_view
 from zarrfuse.stores.base import Kind, Store
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.base import Folder
+from zarrfuse.views.choice import open_view
 
 FOREVER = float("inf")
 ALL = {layout.name: layout for layout in layouts()}

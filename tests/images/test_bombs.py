@@ -16,7 +16,7 @@ from shown import images
 from zarr.codecs import GzipCodec, ZstdCodec
 
 from zarrfuse.errors import Corrupt
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
 
 NEW_BYTES = 60 << 20

@@ -13,8 +13,8 @@ from datasets import array, group
 from fakes import MemoryStore
 from reading import whole
 
-from zarrfuse.opening import open_view
 from zarrfuse.views.base import Folder
+from zarrfuse.views.choice import open_view
 
 AXES = [
     {"name": "t", "type": "time", "unit": "millisecond"},

@@ -17,7 +17,7 @@ from written_arrays import (
 from zarr.codecs import Crc32cCodec, GzipCodec, ZstdCodec
 
 from zarrfuse.errors import Corrupt
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
 
 

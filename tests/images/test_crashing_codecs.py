@@ -18,7 +18,7 @@ from shown import images
 from zarrfuse.decoding import messages
 from zarrfuse.decoding.workers import WORKERS
 from zarrfuse.errors import Corrupt
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
 
 CODEC = """
@@ -167,7 +167,7 @@ def test_processes_end_with_the_one_that_they_decode_for(chunk: bytes, tmp_path:
 import sys; sys.path[:0] = {sys.path!r}
 from reading import whole
 from shown import images
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 print("begun", flush=True)
 whole(images(LocalStore({str(tmp_path)!r})), "a/c/0.tiff")
 print("read", flush=True)

@@ -21,16 +21,16 @@ from fakes import ForwardingStore
 from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, TransposeCodec, ZstdCodec
 
 from zarrfuse.errors import Corrupt, NotSupported, Stale
-from zarrfuse.images.decode import DecodedArray, Decoder
-from zarrfuse.images.units import unit_shape
-from zarrfuse.images.zarr_array import ZarrArray
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.cache import ByteCache
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.opening import open_store
-from zarrfuse.views.chunks import ChunksFolder, ChunksView
+from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
+from zarrfuse.views.images.decode import DecodedArray, Decoder
+from zarrfuse.views.images.decode_grid import unit_shape
+from zarrfuse.views.images.zarr_array import ZarrArray
 
 Opener = Callable[..., DecodedArray]
 
@@ -289,11 +289,11 @@ def test_no_zarr_is_imported_for_missing_chunks(tmp_path: Path) -> None:
     zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="f4", fill_value="NaN")
     code = f"""
 import sys
-from zarrfuse.images.decode import Decoder
-from zarrfuse.images.pixels import Pixels
+from zarrfuse.views.images.decode import Decoder
+from zarrfuse.views.images.pixels import Pixels
 from zarrfuse.stores.cache import ByteCache
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.views.chunks import ChunksView
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.views.chunks.view import ChunksView
 view = ChunksView(LocalStore({str(tmp_path / "a")!r}), 1.0)
 folder = view.root
 array = Decoder(view, ByteCache(1000)).array(folder.loaded(), folder)
@@ -480,11 +480,11 @@ def test_threads_that_decode_first_all_get_what_they_read(tmp_path: Path) -> Non
         zarr.create_array(tmp_path / name, shape=(4,), chunks=(2,), dtype="u1")[...] = 3
     code = f"""
 import threading
-from zarrfuse.images.decode import Decoder
-from zarrfuse.images.imports import prepare
+from zarrfuse.views.images.decode import Decoder
+from zarrfuse.views.images.imports import prepare
 from zarrfuse.stores.cache import ByteCache
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.views.chunks import ChunksView
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.views.chunks.view import ChunksView
 view = ChunksView(LocalStore({str(tmp_path)!r}), 1.0)
 decoder = Decoder(view, ByteCache(1000))
 found = []
@@ -590,8 +590,8 @@ def test_of_chunks_that_were_decoded_together_each_may_be_written_anew(
 def test_what_was_read_last_is_kept(
     tmp_path: Path, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zarrfuse.images.blocks._TOUCHED_S", -1.0)
-    monkeypatch.setattr("zarrfuse.images.blocks._BLOCK_BYTES", 1)
+    monkeypatch.setattr("zarrfuse.views.images.blocks._TOUCHED_S", -1.0)
+    monkeypatch.setattr("zarrfuse.views.images.blocks._BLOCK_BYTES", 1)
     stored = zarr.create_array(tmp_path / "a", shape=(300,), chunks=(100,), dtype="u1")
     stored[...] = 3
     decoded = opened(tmp_path / "a", cache_bytes=250, ttl_s=60)
@@ -652,7 +652,7 @@ def test_a_closed_decoder_begins_nothing_more(tmp_path: Path, opened: Opener) ->
 
 
 def test_only_so_many_arrays_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zarrfuse.images.decode._ARRAYS_KEPT", 2)
+    monkeypatch.setattr("zarrfuse.views.images.decode._ARRAYS_KEPT", 2)
     write_keys(tmp_path, {f"{name}/zarr.json": array((4,)) for name in "abc"})
     view = ChunksView(LocalStore(str(tmp_path)), 0.0)
     decoder = Decoder(view, ByteCache(100))

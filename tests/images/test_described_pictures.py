@@ -17,7 +17,7 @@ from imagecodecs import png_decode
 from numcodecs import Zstd
 from reading import folder_at, opened, read, view_of, whole
 
-from zarrfuse.files.png import png_size
+from zarrfuse.formats.png import png_size
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.base import Folder
 

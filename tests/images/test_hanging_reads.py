@@ -13,7 +13,7 @@ from reading import opened, read
 from shown import images
 
 from zarrfuse.stores.base import Reader, Store
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 
 
 class _Hanging(ForwardingStore):
@@ -37,7 +37,7 @@ class _Hanging(ForwardingStore):
 def test_chunks_that_hang_do_not_hold_up_those_of_another_array(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zarrfuse.images.stored_bytes._MOST_READS", 4)
+    monkeypatch.setattr("zarrfuse.views.images.stored_bytes._MOST_READS", 4)
     values = np.arange(16, dtype="u1")
     for name in "ab":
         made = zarr.create_array(tmp_path / name, shape=(16,), chunks=(1,), dtype="u1")

@@ -28,21 +28,21 @@ from reading import view_of
 from reading import whole as content
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
-from zarrfuse.files.segments import Rendered
-from zarrfuse.images.chunk_files import ChunkFiles, StoredTiffs
-from zarrfuse.images.decode import DecodedArray
-from zarrfuse.images.framed import last_of
-from zarrfuse.images.pixels import Pixels
-from zarrfuse.images.pyramid import pyramid_file
-from zarrfuse.images.render import Plan, plan
-from zarrfuse.opening import open_view, root_name
+from zarrfuse.formats.segments import Rendered
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.ome import Picture
 from zarrfuse.stores.base import Entry, Kind, Store
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
-from zarrfuse.views.chunks import ChunksView
-from zarrfuse.views.plain_chunks import PlainChunks
+from zarrfuse.views.choice import open_view, root_name
+from zarrfuse.views.chunks.view import ChunksView
+from zarrfuse.views.images.chunk_files import ChunkFiles, StoredTiffs
+from zarrfuse.views.images.decode import DecodedArray
+from zarrfuse.views.images.framed import last_of
+from zarrfuse.views.images.pixels import Pixels
+from zarrfuse.views.images.pyramid import pyramid_file
+from zarrfuse.views.images.render import Plan, plan
+from zarrfuse.views.plain.chunks import PlainChunks
 
 TIFF = b"II*\0 and what else is in a TIFF file"
 
@@ -457,7 +457,7 @@ def test_what_a_search_for_stored_chunks_came_to_is_believed_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds = 100.0
-    monkeypatch.setattr("zarrfuse.images.chunk_files.time.monotonic", lambda: seconds)
+    monkeypatch.setattr("zarrfuse.views.images.chunk_files.time.monotonic", lambda: seconds)
     searched: list[float] = []
 
     def some(_: Any) -> Iterator[tuple[int, ...]]:
@@ -763,7 +763,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         found.append([level.path for level in levels])
         return plan(picture, whole, levels)
 
-    monkeypatch.setattr("zarrfuse.images.arrays.plan", plan_)
+    monkeypatch.setattr("zarrfuse.views.images.arrays.plan", plan_)
     return found
 
 
@@ -810,7 +810,7 @@ def test_a_file_is_made_anew_when_the_pyramid_around_its_array_says_something_el
 def test_nothing_is_decoded_ahead_on_slow_storage(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead: list[bool] = []
     monkeypatch.setattr(
-        "zarrfuse.images.arrays.Pixels",
+        "zarrfuse.views.images.arrays.Pixels",
         lambda *arguments, **options: (
             ahead.append(options["ahead"]) or Pixels(*arguments, **options)
         ),
@@ -835,7 +835,7 @@ def test_no_pyramid_with_a_level_on_slow_storage_is_decoded_ahead(
 ) -> None:
     ahead: list[bool] = []
     monkeypatch.setattr(
-        "zarrfuse.images.groups.pyramid_file",
+        "zarrfuse.views.images.groups.pyramid_file",
         lambda *arguments, **options: (
             ahead.append(options["ahead"]) or pyramid_file(*arguments, **options)
         ),
@@ -957,7 +957,7 @@ def test_nothing_is_made_in_the_event_loop_and_then_all_is_at_hand() -> None:
 
 
 def test_no_header_is_made_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zarrfuse.images.framed._KEPT", 0)
+    monkeypatch.setattr("zarrfuse.views.images.framed._KEPT", 0)
     root = view({"a/zarr.json": array((5, 4))}, inf)
     folder, chunks = at(root, "a"), at(root, "a/c/2")
     folder.list()
@@ -981,7 +981,7 @@ def test_one_error_of_a_library_costs_one_file(
     def fails(*_: Any) -> None:
         raise RuntimeError("out of ideas")
 
-    monkeypatch.setattr("zarrfuse.images.arrays.array_tiff", fails)
+    monkeypatch.setattr("zarrfuse.views.images.arrays.array_tiff", fails)
     root = view({"a/zarr.json": array()})
     assert sorted(at(root, "a").list()) == ["a.npy", "a.png", "c", "zarr.json"]
     assert caplog.text.count("a: no a.tiff: RuntimeError: out of ideas") == 1

@@ -13,7 +13,7 @@ from shown import ALL, assert_npy, assert_tiff, images, rendering
 from written_arrays import Layout, chunk_boxes, chunk_file, unlike_values
 from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
 
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 

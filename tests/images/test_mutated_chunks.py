@@ -16,9 +16,9 @@ from zarr.codecs import BloscCodec
 from zarr.codecs import numcodecs as of_numcodecs
 
 from zarrfuse.errors import Corrupt
-from zarrfuse.images.decode import Decoder
 from zarrfuse.stores.cache import ByteCache
-from zarrfuse.views.chunks import ChunksView
+from zarrfuse.views.chunks.view import ChunksView
+from zarrfuse.views.images.decode import Decoder
 
 COUNT = 10_000 if is_thorough() else 300
 TOGETHER = 10

@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
 
-from zarrfuse.images.decode import DecodedArray, Decoder
-from zarrfuse.images.pixels import Pixels
 from zarrfuse.stores.base import Reader, Store
 from zarrfuse.stores.cache import ByteCache
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.views.chunks import ChunksView
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.views.chunks.view import ChunksView
+from zarrfuse.views.images.decode import DecodedArray, Decoder
+from zarrfuse.views.images.pixels import Pixels
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -320,7 +320,7 @@ def test_of_deep_chunks_so_much_is_asked_for_as_fits_when_it_is_decoded(
 def test_so_much_and_no_more_waits_to_be_decoded_ahead(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("zarrfuse.images.blocks._BLOCK_BYTES", 1)
+    monkeypatch.setattr("zarrfuse.views.images.blocks._BLOCK_BYTES", 1)
     array, _ = opened(np.zeros((300, 8), "u1"), chunks=(1, 8))
     threads, go = array.blocks._shared.threads, threading.Event()
     for _ in range(16):

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from sampling import examples
 
 from zarrfuse.errors import Corrupt
-from zarrfuse.files.ome_tiff import Layout
-from zarrfuse.images import late, pyramid
-from zarrfuse.images.pyramid import pyramid_file, pyramid_problem, pyramid_size
+from zarrfuse.formats.ome_tiff import Layout
 from zarrfuse.spec.axes import Axis
 from zarrfuse.spec.ome import Channel, Picture
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.cache import ByteCache
+from zarrfuse.views.images import lazy_bytes, pyramid
+from zarrfuse.views.images.pyramid import pyramid_file, pyramid_problem, pyramid_size
 
 OME = "{http://www.openmicroscopy.org/Schemas/OME/2016-06}"
 TYPES = ["bool", "u1", "u2", "u4", "i1", "i2", "i4", "f4", "f8"]
@@ -354,7 +354,7 @@ def test_headers_are_kept_up_to_a_number_of_bytes(monkeypatch: pytest.MonkeyPatc
         return b"II header"
 
     monkeypatch.setattr(pyramid, "pyramid_header", counted)
-    monkeypatch.setattr(late, "_kept", ByteCache(10_000))  # room for one
+    monkeypatch.setattr(lazy_bytes, "_kept", ByteCache(10_000))  # room for one
     held = [Held(np.full((200, 100), 7, "u1"))]
     one, again, other = (
         pyramid_file(picture("YX"), held, name, 0, ahead=False) for name in ("one", "one", "other")

@@ -9,7 +9,7 @@ import pytest
 from reading import opened, read, whole
 from shown import ALL, FEW, Written, files_to_read, images, pyramid, rendering, slices_of
 
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 
 
 @pytest.mark.parametrize("name", FEW)

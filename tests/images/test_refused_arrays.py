@@ -15,7 +15,7 @@ from reading import folder_at, whole
 from shown import images
 
 from zarrfuse.errors import NotSupported
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 
 BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zarrfuse.images.regions import common, grouped, pieces, slices, units_of, volume
+from zarrfuse.views.images.regions import common, grouped, pieces, slices, units_of, volume
 
 shapes = st.lists(st.integers(1, 5), min_size=1, max_size=5).map(tuple)
 

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zarrfuse.errors import Corrupt, NotSupported
-from zarrfuse.images import render
-from zarrfuse.images.decode import DecodedArray, Decoder
-from zarrfuse.images.render import MOST_DECODED, Plan, plan
 from zarrfuse.spec.axes import Axis
 from zarrfuse.spec.ome import Channel, Picture, picture_of
 from zarrfuse.stores.cache import ByteCache
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.pool import Budget
-from zarrfuse.views.chunks import ChunksView
+from zarrfuse.views.chunks.view import ChunksView
+from zarrfuse.views.images import render
+from zarrfuse.views.images.decode import DecodedArray, Decoder
+from zarrfuse.views.images.render import MOST_DECODED, Plan, plan
 
 RED, GREEN, BLUE, WHITE = 0xFF0000, 0x00FF00, 0x0000FF, 0xFFFFFF
 KINDS = {"T": "time", "C": "channel", "S": "sample", "": "other"}

@@ -21,10 +21,10 @@ from written_arrays import (
     chunk_file,
 )
 
-from zarrfuse.dataset import demo_image
+from zarrfuse.cli.demo_dataset import demo_image
 from zarrfuse.errors import NotFound, NotSupported
-from zarrfuse.opening import open_view
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.views.choice import open_view
 
 # That other programs may not know all of these codecs.
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")

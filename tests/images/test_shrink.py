@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zarrfuse.images import shrink
-from zarrfuse.images.shrink import Shrunk
+from zarrfuse.views.images import shrink
+from zarrfuse.views.images.shrink import Shrunk
 
 LARGEST_FLOAT = np.finfo(np.float64).max
 

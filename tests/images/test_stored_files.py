@@ -13,8 +13,8 @@ from reading import folder_at, opened, read, whole
 from shown import images, slices_of
 
 from zarrfuse.errors import Corrupt, NotFound
-from zarrfuse.opening import open_view
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.views.choice import open_view
 
 SPACED = json.dumps(json.loads(array()), indent=7).encode() + b"\n\n"
 SPACED_V2 = json.dumps(json.loads(v2_array()), indent=5).encode() + b"\n"

@@ -14,10 +14,10 @@ from reading import opened, read, whole
 from shown import images
 
 from zarrfuse.errors import Corrupt, NotSupported
-from zarrfuse.images.decode import Decoder
 from zarrfuse.stores.cache import ByteCache
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.views.chunks import ChunksView
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.views.chunks.view import ChunksView
+from zarrfuse.views.images.decode import Decoder
 
 
 def sharded(shape: tuple[int, ...], shard: tuple[int, ...], inner: tuple[int, ...]) -> bytes:

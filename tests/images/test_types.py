@@ -9,10 +9,10 @@ import pytest
 import zarr
 from datasets import array
 
-from zarrfuse.images.types import array_type, fill_bytes
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v2 import parse_v2_array
 from zarrfuse.spec.node_v3 import parse_v3
+from zarrfuse.views.images.types import array_type, fill_bytes
 
 NUMBERS = ["bool", "complex64", "complex128", "float16", "float32", "float64"]
 NUMBERS += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]

@@ -21,7 +21,7 @@ from zarr.codecs import ZstdCodec
 
 from zarrfuse.stores.base import Reader, Store
 from zarrfuse.stores.cache import ByteCache
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
 
 

@@ -21,10 +21,10 @@ from pyfuse3 import FUSEError
 
 from zarrfuse.fuse.nodes import ROOT_NUMBER
 from zarrfuse.fuse.operations import Operations
-from zarrfuse.opening import open_view
 from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.views.choice import open_view
 
 Steps = AsyncIterator[None]
 """What a program does: one request of the kernel at each step."""

@@ -14,7 +14,8 @@ from datasets import array, concat_parts, group, suffix_keys, v2_array, write_ke
 from mounting import COMMAND, clear, wait_for, zarrfuse
 from processes import processes_about
 
-from zarrfuse import __version__, mounts
+from zarrfuse import __version__
+from zarrfuse.mount import kernel_mounts
 
 Mounted = Callable[..., Path]
 Stored = Callable[..., Path]
@@ -228,7 +229,7 @@ def test_the_demo_is_written_mounted_and_shown_also_twice(tmp_path: Path) -> Non
             assert str(point) in text
             assert "unmount" in text
             assert (point / "cells.zarr/zstd/c/0/1.tiff").read_bytes()[:4] == b"II*\0"
-            assert [mount.mountpoint for mount in mounts.mounts()].count(str(point)) == 1
+            assert [mount.mountpoint for mount in kernel_mounts.mounts()].count(str(point)) == 1
         zarrfuse("unmount", point)
         zarrfuse("demo", folder)
         zarrfuse("unmount", point)

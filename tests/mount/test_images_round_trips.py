@@ -17,7 +17,7 @@ import zarr
 from mounting import clear, zarrfuse
 from written_arrays import Layout, chunk_boxes, chunk_file, few_layouts, in_five, little
 
-from zarrfuse.dataset import demo_image
+from zarrfuse.cli.demo_dataset import demo_image
 
 Mounter = Callable[..., Path]
 FEW = {layout.name: layout for layout in few_layouts()}

@@ -93,8 +93,12 @@ def test_brackets_are_no_markup_and_nothing_is_cut(tmp_path: Path) -> None:
 
 def started_by(change: str) -> tuple[str, ...]:
     """The command, of a zarrfuse in which something is another way."""
-    run = "from zarrfuse.cli import main; main()"
-    return (sys.executable, "-c", f"from zarrfuse.views import control, walk; {change}; {run}")
+    run = "from zarrfuse.cli.app import main; main()"
+    return (
+        sys.executable,
+        "-c",
+        f"from zarrfuse.views import control_files as control, walk; {change}; {run}",
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from zarrfuse.errors import Stale
 from zarrfuse.fuse.nodes import Node, Nodes
 from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.views.raw import RawFolder
+from zarrfuse.views.raw.view import RawFolder
 
 
 class _Nothing(RawFolder):

@@ -14,7 +14,7 @@ from datasets import group, write_keys
 from mounting import COMMAND, Daemon, clear, wait_for, zarrfuse
 from processes import processes_about
 
-from zarrfuse import mounts
+from zarrfuse.mount import kernel_mounts
 
 Mounted = Callable[..., Path]
 Served = Callable[..., Daemon]
@@ -27,7 +27,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def is_mounted(point: Path) -> bool:
-    return mounts.mount_at(str(point)) is not None
+    return kernel_mounts.mount_at(str(point)) is not None
 
 
 def daemons_of(point: Path) -> list[int]:
@@ -198,7 +198,7 @@ def test_what_a_killed_daemon_left_is_cleared_by_the_next_mount(
     killed(point)
     zarrfuse("mount", source, point)
     assert (point / "file").read_bytes() == b"content"
-    assert [mount.mountpoint for mount in mounts.mounts()].count(str(point)) == 1
+    assert [mount.mountpoint for mount in kernel_mounts.mounts()].count(str(point)) == 1
 
 
 def test_what_a_killed_daemon_left_can_be_unmounted(source: Path, mounted: Mounted) -> None:

@@ -18,8 +18,8 @@ from played_kernel import Opened, PlayedKernel, Steps, serving
 from pyfuse3 import FUSEError
 from sampling import examples
 
-from zarrfuse.views.chunks import ChunksFolder
-from zarrfuse.views.plain import PlainFolder
+from zarrfuse.views.chunks.view import ChunksFolder
+from zarrfuse.views.plain.view import PlainFolder
 
 DOCUMENT, ORDINARY = "zarr.json", "notes"
 PROGRAMS = 1, 2, 3

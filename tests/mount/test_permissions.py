@@ -264,16 +264,16 @@ def test_what_becomes_private_while_it_is_known_is_not_opened(writable: Path) ->
 
 AS_NOBODY = """
 import encodings.ascii, os, pkgutil, sys
-import zarrfuse.cli, zarrfuse.daemon, zarrfuse.fuse.operations
-import zarrfuse.stores, zarrfuse.views, zarrfuse.writing
-for package in (zarrfuse.stores, zarrfuse.views, zarrfuse.writing):
-    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+import zarrfuse.cli.app, zarrfuse.fuse.operations, zarrfuse.mount.daemon
+import zarrfuse.stores, zarrfuse.transactions, zarrfuse.views
+for package in (zarrfuse.stores, zarrfuse.views, zarrfuse.transactions):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         __import__(module.name)  # another user may not read this Python
 os.setgroups([])
 os.setresgid(65534, 65534, 65534)
 os.setresuid(65534, 65534, 65534)
 os.umask(0o027)
-sys.exit(zarrfuse.cli.main())
+sys.exit(zarrfuse.cli.app.main())
 """
 
 

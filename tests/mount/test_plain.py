@@ -14,8 +14,8 @@ import zarr
 from datasets import array, concat_parts, default_keys, group, suffix_keys, write_keys
 from mounting import zarrfuse
 
-from zarrfuse import mounts
-from zarrfuse.dataset import demo_image
+from zarrfuse.cli.demo_dataset import demo_image
+from zarrfuse.mount import kernel_mounts
 
 Mounter = Callable[..., Path]
 Store = tuple[Path, dict[str, Any]]
@@ -221,4 +221,4 @@ def test_every_view_side_by_side(demo: Path, mounted: Mounter) -> None:
     told = zarrfuse("info", point).stdout
     assert told.count("zstd  array") == 3
     assert not os.path.exists(point / "plain/.zarrfuse")
-    assert mounts.mount_at(str(point)) is not None
+    assert kernel_mounts.mount_at(str(point)) is not None

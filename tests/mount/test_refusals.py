@@ -12,7 +12,7 @@ from datasets import group
 from mounting import COMMAND, clear, wait_for, zarrfuse
 from processes import processes_about
 
-from zarrfuse import mounts
+from zarrfuse.mount import kernel_mounts
 
 Mounted = Callable[..., Path]
 Stored = Callable[..., Path]
@@ -51,7 +51,7 @@ def sentence(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
 
 
 def assert_not_mounted(point: Path) -> None:
-    assert mounts.mount_at(str(point)) is None
+    assert kernel_mounts.mount_at(str(point)) is None
 
 
 either = pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_no_option_makes_a_mount_writable_or_another_type(
     monkeypatch.setenv("PYTHONHASHSEED", str(seed))
     zarrfuse("mount", source, point, "-o", "rw,fsname=mine", command=COMMAND)
     assert "ro" in options_of(point)
-    mounted = mounts.mount_at(str(point))
+    mounted = kernel_mounts.mount_at(str(point))
     assert mounted is not None
     assert (mounted.type, mounted.source) == ("fuse.zarrfuse", "mine")
     zarrfuse("unmount", point)
@@ -250,7 +250,7 @@ def open_to_all() -> Iterator[Path]:
 
 
 def in_namespace(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a shell script with its own mounts, as root; `$@` are the arguments."""
+    """Run a shell script with its own kernel_mounts, as root; `$@` are the arguments."""
     if os.geteuid() or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
         pytest.skip("only root may make a mount namespace")
     return subprocess.run(
@@ -267,7 +267,7 @@ def in_namespace(script: str, *arguments: object) -> subprocess.CompletedProcess
 
 def may_nobody_run_python() -> bool:
     done = subprocess.run(
-        [*as_nobody(), sys.executable, "-c", "import zarrfuse.cli"],
+        [*as_nobody(), sys.executable, "-c", "import zarrfuse.cli.app"],
         check=False,
         capture_output=True,
         cwd=REPOSITORY,
@@ -386,9 +386,7 @@ def test_no_daemon_outlives_a_refusal(source: Path, point: Path) -> None:
     wait_for(lambda: not processes_about(point))
 
 
-SILENT = (
-    "import errno; from zarrfuse import cli, mounts; mounts.answer_of = lambda path: {}; cli.main()"
-)
+SILENT = "import errno; from zarrfuse import cli, mounts; kernel_mounts.answer_of = lambda path: {}; cli.main()"
 
 
 @either

@@ -34,8 +34,8 @@ def test_the_readme_shows_an_example_of_the_page() -> None:
         ("zarrfuse", {"zarr", "numpy", "trio", "pyfuse3"}),
         # zarr-python imports the plug-in whenever it opens any array: that must not take long, nor
         # fail where nothing can be mounted.
-        ("zarrfuse.plugin", {"trio", "pyfuse3", "rich", "typer", "zarrfuse.views"}),
-        ("zarrfuse.plain_store", {"trio", "pyfuse3", "rich", "typer"}),
+        ("zarrfuse.zarr_python.plug_in", {"trio", "pyfuse3", "rich", "typer", "zarrfuse.views"}),
+        ("zarrfuse.zarr_python.store", {"trio", "pyfuse3", "rich", "typer"}),
     ],
 )
 def test_imports_bring_no_more_than_they_need(module: str, without: set[str]) -> None:

@@ -18,8 +18,8 @@ from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, Zstd
 from zarr.core.buffer import Buffer
 from zarr.storage import MemoryStore
 
+from zarrfuse.decoding.fill_values import is_fill
 from zarrfuse.decoding.workers import WORKERS
-from zarrfuse.fill_values import is_fill
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v3 import parse_v3
 
@@ -118,9 +118,9 @@ def test_an_array_without_a_fill_value_has_no_empty_chunks() -> None:
 
 def test_a_chunk_of_very_many_bytes_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     node, data = chunk(0, 0, "uint8")
-    monkeypatch.setattr("zarrfuse.fill_values._MOST_BYTES", 24)
+    monkeypatch.setattr("zarrfuse.decoding.fill_values._MOST_BYTES", 24)
     assert is_fill(node, data)
-    monkeypatch.setattr("zarrfuse.fill_values._MOST_BYTES", 23)
+    monkeypatch.setattr("zarrfuse.decoding.fill_values._MOST_BYTES", 23)
     assert not is_fill(node, data)
 
 

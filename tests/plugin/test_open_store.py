@@ -30,13 +30,14 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import _collect_aiterator, sync
 
 import zarrfuse
-from zarrfuse import keys as keys_module
-from zarrfuse import keys_store, plain_store
-from zarrfuse.keys import Keys
-from zarrfuse.plain_store import PlainStore
 from zarrfuse.stores.base import Reader, Store
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.views.raw import RawFolder
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.views import keys as keys_module
+from zarrfuse.views.keys import Keys
+from zarrfuse.views.raw.view import RawFolder
+from zarrfuse.zarr_python import keys as keys_store
+from zarrfuse.zarr_python import store as plain_store
+from zarrfuse.zarr_python.store import PlainStore
 
 PARTS = {
     "zarr.json": group(),

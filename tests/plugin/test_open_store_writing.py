@@ -22,8 +22,8 @@ from zarr.core.sync import _collect_aiterator, sync
 
 import zarrfuse
 from zarrfuse.errors import Exists
-from zarrfuse.plain_store import PlainStore
 from zarrfuse.stores.base import OWN_NAME
+from zarrfuse.zarr_python.store import PlainStore
 
 PARTS = {
     "zarr.json": group(),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zarrfuse.packbits import PADDING_ENCODINGS, Packing
+from zarrfuse.zarr_python.packbits import PADDING_ENCODINGS, Packing
 
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
 TYPES = ["?", *INTEGERS, "f2", "f4", "f8", "c8", "c16"]

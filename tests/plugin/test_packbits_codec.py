@@ -10,8 +10,8 @@ from zarr.abc.codec import ArrayBytesCodec
 from zarr.registry import get_codec_class
 from zarr.storage import MemoryStore
 
-from zarrfuse.packbits import PADDING_ENCODINGS, Packing
-from zarrfuse.plugin import PackBitsCodec
+from zarrfuse.zarr_python.packbits import PADDING_ENCODINGS, Packing
+from zarrfuse.zarr_python.plug_in import PackBitsCodec
 
 TYPES = [
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

@@ -13,8 +13,8 @@ from datasets import concat_parts, suffix_keys, write_keys
 from seed_datasets import FILL_VALUE, write_crc32c_example, write_header_example
 
 import zarrfuse
-from zarrfuse.dataset import demo_image
-from zarrfuse.plain_store import PlainStore
+from zarrfuse.cli.demo_dataset import demo_image
+from zarrfuse.zarr_python.store import PlainStore
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from store_suite import StoreTestsWithDocuments
 from zarr.core.buffer import Buffer
 
-from zarrfuse.plain_store import PlainStore
+from zarrfuse.zarr_python.store import PlainStore
 
 
 class TestPlainStore(StoreTestsWithDocuments):

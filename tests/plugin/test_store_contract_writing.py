@@ -7,7 +7,7 @@ says why.
 import pytest
 from store_suite import DOCUMENT, StoreTestsWithDocuments
 
-from zarrfuse.plain_store import PlainStore
+from zarrfuse.zarr_python.store import PlainStore
 
 
 class TestWritablePlainStore(StoreTestsWithDocuments):

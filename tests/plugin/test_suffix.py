@@ -14,7 +14,7 @@ from zarr.core.chunk_key_encodings import DefaultChunkKeyEncoding, V2ChunkKeyEnc
 from zarr.registry import get_chunk_key_encoding_class
 from zarr.storage import MemoryStore
 
-from zarrfuse.plugin import SuffixChunkKeyEncoding
+from zarrfuse.zarr_python.plug_in import SuffixChunkKeyEncoding
 
 
 def test_zarr_python_finds_the_encoding() -> None:

@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 
-from zarrfuse.spec.codecs import (
-    encoded_size,
-    index_bytes,
-    kind_of,
-    problems,
-    unknown,
-)
+from zarrfuse.spec.codecs import encoded_size, index_bytes, kind_of, problems, unknown
 from zarrfuse.spec.data_types import parse_data_type
 from zarrfuse.spec.names import Extension, parse_extension
 from zarrfuse.spec.problems import Problem

@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec.names import (
-    Extension,
-    is_name,
-    is_raw_name,
-    is_uri_name,
-    parse_extension,
-)
+from zarrfuse.spec.names import Extension, is_name, is_raw_name, is_uri_name, parse_extension
 
 NAMES = json.loads((Path(__file__).parent / "conformance" / "names.json").read_text())
 

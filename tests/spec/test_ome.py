@@ -18,15 +18,7 @@ from zarrfuse.spec.coordinates import combined
 from zarrfuse.spec.node import ArrayNode, GroupNode, Node
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
 from zarrfuse.spec.node_v3 import parse_v3
-from zarrfuse.spec.ome import (
-    Channel,
-    Level,
-    Picture,
-    Pyramid,
-    level_of,
-    picture_of,
-    pyramids_of,
-)
+from zarrfuse.spec.ome import Channel, Level, Picture, Pyramid, level_of, picture_of, pyramids_of
 from zarrfuse.spec.references import resolve
 
 MU = "micrometer"

@@ -19,9 +19,9 @@ from sampling import examples
 
 from zarrfuse.errors import Denied, NotAFolder, NotFound, Stale, ZarrfuseError, errno_of
 from zarrfuse.stores.base import Entry, Kind, Reader, Store, opened, read
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.object import ObjectStore
-from zarrfuse.stores.zip import ZipStore
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.object.store import ObjectStore
+from zarrfuse.stores.zip.store import ZipStore
 
 # Half random, half zeros: deflate stores some blocks as they are and shrinks others.
 MIXED = b"".join(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 
 WAYS: dict[str, Callable[[LocalStore], object]] = {
     "open": lambda store: store.open("a"),

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import zarrfuse
 from zarrfuse.errors import Denied, NotFound, SourceError, ZarrfuseError, errno_of
 from zarrfuse.stores.base import Kind, opened, read
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 
 INSIDE = b"inside the store"
 OUTSIDE = b"outside the store"
@@ -461,7 +461,7 @@ def test_symlink_to_a_device_is_no_way_to_it(store, root):
 AS_ANOTHER_USER = """
 import os, sys
 from zarrfuse.errors import errno_of
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 store = LocalStore(sys.argv[1])
 os.setegid(65534)
 os.seteuid(65534)
@@ -533,7 +533,7 @@ def test_file_in_the_middle_of_a_key_is_not_found(store, root, ask):
 
 
 def test_everything_above_holds_without_openat2(root, tmp_path, monkeypatch):
-    from zarrfuse.stores import beneath
+    from zarrfuse.stores.local import beneath
 
     monkeypatch.setattr(beneath, "OPENAT2", False)
     (root / "link").symlink_to("data/v1/a")

@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from zarrfuse.errors import Denied, NotFound, errno_of
-from zarrfuse.stores import beneath
 from zarrfuse.stores.base import Kind, read
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local import beneath
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
 
 STRANGER = 65534
 

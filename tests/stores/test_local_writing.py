@@ -24,11 +24,12 @@ from zarrfuse.errors import (
     ZarrfuseError,
     errno_of,
 )
-from zarrfuse.stores import local_writing, new_file
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Kind, read
-from zarrfuse.stores.local_file import LocalFile
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local import new_file
+from zarrfuse.stores.local import writing as local_writing
+from zarrfuse.stores.local.file import LocalFile
+from zarrfuse.stores.local.writing import WritableLocalStore
 
 OUTSIDE = b"outside the store"
 

@@ -33,13 +33,13 @@ from zarrfuse.errors import (
     ZarrfuseError,
     errno_of,
 )
-from zarrfuse.stores import object_bucket
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, opened, read
-from zarrfuse.stores.object import ObjectStore
-from zarrfuse.stores.object_bucket import Bucket, Patience
-from zarrfuse.stores.object_folders import Folders
-from zarrfuse.stores.object_reader import BLOCK_BYTES
-from zarrfuse.stores.object_url import parse
+from zarrfuse.stores.object import bucket as object_bucket
+from zarrfuse.stores.object.bucket import Bucket, Patience
+from zarrfuse.stores.object.folders import Folders
+from zarrfuse.stores.object.reader import BLOCK_BYTES
+from zarrfuse.stores.object.store import ObjectStore
+from zarrfuse.stores.object.url import parse
 
 BIG = random.Random(1).randbytes(5 * BLOCK_BYTES + 12_345)
 IMPATIENT = Patience(connect_s=0.5, answer_s=0.5, upload_s=0.5, retries=0, retry_s=0.5)
@@ -672,7 +672,7 @@ def test_closed_store_answers_nothing_and_its_readers_go_on(bucket):
 def test_store_that_was_opened_before_a_fork_says_so_instead_of_hanging(bucket):
     script = f"""
 import os
-from zarrfuse.stores.object import ObjectStore
+from zarrfuse.stores.object.store import ObjectStore
 store = ObjectStore({bucket.url!r})
 if os.fork() == 0:
     try:

@@ -7,11 +7,11 @@ import zipfile
 import pytest
 
 from zarrfuse.errors import SourceError
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.stores.object import ObjectStore
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.stores.object.store import ObjectStore
 from zarrfuse.stores.opening import is_url, open_store
-from zarrfuse.stores.zip import ZipStore
+from zarrfuse.stores.zip.store import ZipStore
 
 
 @pytest.fixture
@@ -87,6 +87,6 @@ def test_folder_is_opened_without_what_object_stores_need(tmp_path):
     script = (
         "import sys; from zarrfuse.stores.opening import open_store;"
         f"open_store({str(tmp_path)!r}); open_store({str(tmp_path)!r}, writable=True);"
-        "assert not {'obstore', 'zarrfuse.stores.object'} & set(sys.modules)"
+        "assert not {'obstore', 'zarrfuse.stores.object.store'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from zarrfuse.stores.shared_syncs import SharedSyncs
+from zarrfuse.stores.local.shared_syncs import SharedSyncs
 
 THREADS = 20
 

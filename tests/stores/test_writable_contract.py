@@ -26,7 +26,7 @@ from zarrfuse.errors import (
 )
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Kind, Reader, WritableStore, read
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
 
 MTIME_NS = 1_600_000_000_000_000_000
 DATA = os.urandom(100_000)

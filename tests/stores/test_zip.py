@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported, SourceError, Stale, errno_of
 from zarrfuse.stores.base import Entry, Kind, Reader, opened, read
-from zarrfuse.stores.zip import ZipStore
+from zarrfuse.stores.zip.store import ZipStore
 
 MIB = 2**20
 TEXT = b"some text that deflate makes shorter " * 400

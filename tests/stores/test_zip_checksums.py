@@ -13,7 +13,7 @@ from datasets import array, concat_parts
 from zarrfuse.check.survey import Survey
 from zarrfuse.errors import Corrupt, Stale, errno_of
 from zarrfuse.stores.base import Reader, opened, read
-from zarrfuse.stores.zip import ZipStore
+from zarrfuse.stores.zip.store import ZipStore
 
 DATA = random.Random(0).randbytes(100_000)
 
@@ -98,7 +98,7 @@ def test_member_that_was_right_is_not_checked_again(
 ) -> None:
     store = damaged(tmp_path / "a.zip", {"c/0": DATA, "fine": DATA[:5000]})
     assert read(store, "fine") == DATA[:5000]
-    monkeypatch.setattr("zarrfuse.stores.zip_members.zlib.crc32", None)
+    monkeypatch.setattr("zarrfuse.stores.zip.members.zlib.crc32", None)
     assert read(store, "fine") == DATA[:5000]
     with pytest.raises(TypeError):
         read(store, "c/0")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from zarrfuse.errors import Corrupt, SourceError, errno_of
 from zarrfuse.stores.base import read
-from zarrfuse.stores.zip import ZipStore
-from zarrfuse.stores.zip_directory import find_directory, records
+from zarrfuse.stores.zip.directory import find_directory, records
+from zarrfuse.stores.zip.store import ZipStore
 
 HUGE = 1 << 63
 

@@ -12,12 +12,12 @@ from writing.test_forward import leave
 
 import zarrfuse as package
 from zarrfuse.stores.base import OWN_NAME, Reader
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.views.chunk_journals import judge_of
-from zarrfuse.writing import journal as journals
-from zarrfuse.writing.commits import Commits, Target
-from zarrfuse.writing.forward import rolled_forward
-from zarrfuse.writing.journal import key_of
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions import journal as journals
+from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.journal import key_of
+from zarrfuse.transactions.recovered_view import rolled_forward
+from zarrfuse.views.chunks.journals import judge_of
 
 OTHERS = {
     "zarr.json": group(),

@@ -24,6 +24,7 @@ from written_files import Written, created, filled, opened_to_write
 from zarr.core.buffer import Buffer
 from zarr.storage import MemoryStore
 
+from zarrfuse.decoding.fill_values import is_fill
 from zarrfuse.errors import (
     Corrupt,
     Denied,
@@ -38,16 +39,15 @@ from zarrfuse.errors import (
     ReadOnly,
     errno_of,
 )
-from zarrfuse.fill_values import is_fill
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Kind
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.views.base import Folder
-from zarrfuse.views.chunk_storing import IsFill
-from zarrfuse.views.chunks import ChunksFolder, ChunksView
-from zarrfuse.writing.commits import Commits
+from zarrfuse.views.chunks.storing import IsFill
+from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
 
 HEAD_AND_TAIL = [concat_parts((".head", 2), "", (".tail", 3))]
 MTIME_NS = 1_600_000_000_123_456_789

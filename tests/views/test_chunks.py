@@ -33,10 +33,10 @@ from sampling import examples
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported, errno_of
 from zarrfuse.stores.base import Kind, Reader, Store
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.zip import ZipStore
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.zip.store import ZipStore
 from zarrfuse.views.base import Folder
-from zarrfuse.views.chunks import ChunksView
+from zarrfuse.views.chunks.view import ChunksView
 
 FOREVER = float("inf")
 Viewer = Callable[[Mapping[str, bytes]], Folder]

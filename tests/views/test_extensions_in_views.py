@@ -15,13 +15,13 @@ from fakes import FailingStore, ForwardingStore, MemoryStore
 from plug_ins import Install, installing
 
 from zarrfuse.errors import Denied, NotSupported, ZarrfuseError
-from zarrfuse.opening import open_view
 from zarrfuse.spec.active import EXTENSIONS
 from zarrfuse.spec.extensions import GenericExtension
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.base import Store
 from zarrfuse.views.attributes import attributes
-from zarrfuse.views.chunks import ChunksFolder, ChunksView
+from zarrfuse.views.choice import open_view
+from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
 
 OFFSET = {"name": "example.offset", "configuration": {"offset": [12, 24]}}
 STATISTICS = {"name": "example.array-statistics", "configuration": {"min": 5, "max": 1023}}

@@ -12,11 +12,11 @@ from reading import folder_at as at
 from reading import whole as content
 
 from zarrfuse.errors import NotFound, NotSupported
-from zarrfuse.opening import open_view
 from zarrfuse.stores.base import Kind
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.views import hierarchies
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
+from zarrfuse.views.choice import open_view
+from zarrfuse.views.plain import hierarchies
 
 GROUP = b'{"zarr_format": 2}'
 ZLIB = v2_array().replace(b"zstd", b"zlib")

@@ -11,7 +11,7 @@ from mounting import Daemon
 from reading import folder_at
 
 from zarrfuse.config import VIEWS
-from zarrfuse.opening import open_view
+from zarrfuse.views.choice import open_view
 from zarrfuse.views.nodes import DOCUMENTS
 from zarrfuse.views.walk import walk
 

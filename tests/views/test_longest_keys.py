@@ -9,11 +9,11 @@ import pytest
 from written_files import created
 
 from zarrfuse.errors import NameTooLong, errno_of
-from zarrfuse.opening import open_view
 from zarrfuse.stores.base import Kind
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.views.base import Folder
-from zarrfuse.writing.commits import Commits
+from zarrfuse.views.choice import open_view
 
 LONGEST = 4095
 

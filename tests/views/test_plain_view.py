@@ -29,18 +29,18 @@ from reading import view_of
 from reading import whole as content
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
-from zarrfuse.opening import open_view
 from zarrfuse.spec.chunk_keys import DefaultEncoding, parse_chunk_key_encoding
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.stores.base import Kind, Store
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.views import plain_nodes
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
-from zarrfuse.views.chunks import ChunksView
+from zarrfuse.views.choice import open_view
+from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.nodes import Loaded
-from zarrfuse.views.plain_chunks import PlainChunks
-from zarrfuse.views.plain_nodes import refusal
+from zarrfuse.views.plain import nodes as plain_nodes
+from zarrfuse.views.plain.chunks import PlainChunks
+from zarrfuse.views.plain.nodes import refusal
 
 FOREVER = float("inf")
 

@@ -35,17 +35,17 @@ from zarrfuse.errors import (
     PartsDoNotFit,
     ReadOnly,
 )
-from zarrfuse.opening import open_view
 from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.plain import document
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import Kind, Reader
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.views.base import Folder
-from zarrfuse.views.chunks import ChunksView
-from zarrfuse.views.plain_files import LooseFile, StoredFile
-from zarrfuse.views.plain_writing import PlainWriting
-from zarrfuse.writing.commits import Commits
+from zarrfuse.views.choice import open_view
+from zarrfuse.views.chunks.view import ChunksView
+from zarrfuse.views.plain.files import LooseFile, StoredFile
+from zarrfuse.views.plain.writing import PlainWriting
 
 FOREVER = float("inf")
 OFFSET = {"name": "example.offset", "configuration": {"offset": [1, 2]}}
@@ -484,7 +484,7 @@ def test_an_array_in_a_folder_that_was_emptied_is_new(disk: Any, keys: Any) -> N
 def test_the_last_bytes_of_deleted_documents_are_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("zarrfuse.views.plain_writing._BYTES_REMEMBERED", 10)
+    monkeypatch.setattr("zarrfuse.views.plain.writing._BYTES_REMEMBERED", 10)
     writing = PlainWriting(ChunksView(MemoryStore({}), FOREVER))
     for folder, text in (("a", b"1234"), ("b", b"1234"), ("a", b"123456"), ("c/d", b"12")):
         writing.remember(folder, text)

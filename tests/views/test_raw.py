@@ -10,10 +10,10 @@ from datasets import array, concat_parts, group, write_keys, zip_folder
 
 from zarrfuse.errors import Denied, NotAFolder, NotFound
 from zarrfuse.stores.base import Kind, Store
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.zip import ZipStore
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.zip.store import ZipStore
 from zarrfuse.views.base import Folder
-from zarrfuse.views.raw import RawFolder
+from zarrfuse.views.raw.view import RawFolder
 
 KEYS = {
     "zarr.json": group(),

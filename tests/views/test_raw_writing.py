@@ -22,10 +22,10 @@ from zarrfuse.errors import (
 )
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, File, Kind, is_live
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.views.base import Folder
-from zarrfuse.views.raw import RawFolder
-from zarrfuse.writing.commits import Commits
+from zarrfuse.views.raw.view import RawFolder
 
 MTIME_NS = 1_600_000_000_000_000_000
 KEYS = {

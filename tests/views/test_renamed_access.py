@@ -10,11 +10,11 @@ import pytest
 from datasets import array, concat_parts, group, v2_keys, write_keys
 from reading import folder_at
 
-from zarrfuse.opening import open_view
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.views.base import Folder
-from zarrfuse.writing.commits import Commits
+from zarrfuse.views.choice import open_view
 
 OWNER, OTHER = 12345, 12346
 IN_PARTS = array((4,), transformers=[concat_parts((".head", 2), "")])

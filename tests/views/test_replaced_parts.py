@@ -7,9 +7,9 @@ import pytest
 from datasets import array, concat_parts, write_keys
 
 from zarrfuse.errors import Stale
-from zarrfuse.opening import open_view
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.writing.forward import rolled_forward
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.transactions.recovered_view import rolled_forward
+from zarrfuse.views.choice import open_view
 
 COUNT = 17  # so many are not all held open
 TIME_NS = 10**18

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zarrfuse.errors import Corrupt, Stale
-from zarrfuse.files.segments import Broken, Literal, Segmented, Stored
+from zarrfuse.formats.segments import Broken, Literal, Segmented, Stored
 from zarrfuse.stores.base import Reader
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 
 
 def fetch(reader: Reader, offset: int, size: int, *, wait: bool = True) -> bytes:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from writing.stores import store_bytes
 
-from zarrfuse.writing.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits, Target
 
 Files = dict[str, bytes]
 

@@ -20,9 +20,9 @@ from zarrfuse.stores.base import (
     WritableStore,
     read,
 )
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits, Target
-from zarrfuse.writing.snapshot import snapshot
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.snapshot import snapshot
 
 CHANGES = ("put", "dress", "remove", "rename", "link", "make_folder", "sync_folder", "set_mtime")
 

@@ -11,14 +11,14 @@ from writing.stores import KeysStore, StepStore, files_of, recovered, store_byte
 
 from zarrfuse.errors import Corrupt, Denied, NotSupported, TimedOut
 from zarrfuse.stores.base import OWN_NAME, Reader
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing import commits as commits_module
-from zarrfuse.writing import journal as journals
-from zarrfuse.writing.commits import Commits, Target
-from zarrfuse.writing.journal import Journal, Part, key_of, text_of
-from zarrfuse.writing.local_workspace import LocalWorkspace
-from zarrfuse.writing.spool import Spool
-from zarrfuse.writing.working_copy import WorkingCopy
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions import commits as commits_module
+from zarrfuse.transactions import journal as journals
+from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
+from zarrfuse.transactions.local_workspace import LocalWorkspace
+from zarrfuse.transactions.spool import Spool
+from zarrfuse.transactions.working_copy import WorkingCopy
 
 OLD = {"c/0": b"old", "c/1": b"old"}
 NEW = {"c/0": b"new", "c/1": b"new"}

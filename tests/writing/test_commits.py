@@ -10,9 +10,9 @@ from writing.stores import files_of, store_bytes, write
 from zarrfuse.errors import Exists, NotFound
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits, Target
-from zarrfuse.writing.forward import rolled_forward
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.recovered_view import rolled_forward
 
 
 @pytest.fixture(params=["workspace", "spool-dir"])

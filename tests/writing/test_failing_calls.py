@@ -13,9 +13,9 @@ from writing.stores import files_of, store_bytes, write
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing import ofd
-from zarrfuse.writing.commits import Commits
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions import ofd
+from zarrfuse.transactions.commits import Commits
 
 MOST_CALLS = 400
 OWNER = 12345

@@ -9,8 +9,8 @@ import pytest
 from writing.stores import StepStore, store_bytes, write
 
 from zarrfuse.stores.base import OWN_NAME, Reader
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits, Target
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits, Target
 
 OLD = {"c/0.a": b"old", "c/0.b": b"old", "c/0": b"old"}
 

@@ -11,11 +11,11 @@ from writing.stores import KeysStore, Steps, StepStore, files_of, recovered, sto
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.base import OWN_NAME, WritableStore
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.forward import rolled_forward
-from zarrfuse.writing.journal import Journal, Part, key_of, text_of
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
+from zarrfuse.transactions.recovered_view import rolled_forward
 
 MOST_STEPS = 200
 EVERY = 3

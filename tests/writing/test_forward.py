@@ -12,12 +12,12 @@ from writing.stores import files_of, write
 
 from zarrfuse.errors import NotFound
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, read
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing import forward
-from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.forward import RolledForward, rolled_forward
-from zarrfuse.writing.journal import Journal, Part, key_of, name_of, text_of
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions import recovered_view
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.journal import Journal, Part, key_of, name_of, text_of
+from zarrfuse.transactions.recovered_view import RolledForward, rolled_forward
 
 TEMPORARY = f"{OWN_NAME}/w-dead/"
 
@@ -94,7 +94,7 @@ def test_a_journal_that_is_gone_is_not_believed(left: Path) -> None:
 def test_a_journal_that_has_just_been_left_is_seen_when_it_is_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forward, "LOOK_EVERY_S", 1e9)  # never again by itself
+    monkeypatch.setattr(recovered_view, "LOOK_EVERY_S", 1e9)  # never again by itself
     write(tmp_path, {"a/0": b"old", "a/1": b"old"})
     store = rolled_forward(LocalStore(str(tmp_path)))
     assert isinstance(store, RolledForward)

@@ -10,10 +10,10 @@ from writing.stores import store_bytes
 from writing.strangers import DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied
-from zarrfuse.stores import own_folder
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits
+from zarrfuse.stores.local import own_folder
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
 
 GROUP = 54321
 

@@ -11,10 +11,10 @@ from writing.cases import AFTER_ANOTHER, CASES, Case
 from writing.stores import Steps, StepStore, files_of, recovered, write
 
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.forward import rolled_forward
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.recovered_view import rolled_forward
 
 ENDED, DIED, FAILED = 0, 9, 1
 MOST_STEPS = 400

@@ -10,8 +10,8 @@ from writing.strangers import DONE, OWNER, as_user, public_folder
 
 from zarrfuse.errors import Denied
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
 
 NEW = {"c/0": b"new", "c/1": b"new"}
 

@@ -12,12 +12,12 @@ from writing.stores import store_bytes, write
 from writing.strangers import DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied, TimedOut
-from zarrfuse.stores import own_folder
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing import local_workspace, lock_file
-from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.journal import key_of
+from zarrfuse.stores.local import own_folder
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions import local_workspace, lock_file
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.journal import key_of
 
 NEW = {"c/0": b"new", "c/1": b"new"}
 

@@ -12,11 +12,11 @@ from writing.stores import KeysStore, store_bytes
 
 from zarrfuse.errors import TimedOut
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing import locks as locks_module
-from zarrfuse.writing import ofd
-from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.locks import is_locked
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions import locks as locks_module
+from zarrfuse.transactions import ofd
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.locks import is_locked
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_a_file_system_without_locks_is_written_to_and_said_so_once(
         raise ofd.NoLocksHere
 
     monkeypatch.setattr(ofd, "lock", no_locks)
-    monkeypatch.setattr("zarrfuse.writing.workspace._said_no_locks", False)
+    monkeypatch.setattr("zarrfuse.transactions.workspace._said_no_locks", False)
     commits = Commits(WritableLocalStore(str(tmp_path)))
     store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
     commits.close()

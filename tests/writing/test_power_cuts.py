@@ -13,14 +13,14 @@ from writing.power_cuts import Crash, Recording
 from writing.stores import files_of, recovered, store_bytes, write
 
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_file import LocalFile
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing import local_workspace
-from zarrfuse.writing import several as several_module
-from zarrfuse.writing.commits import Commits, Target
-from zarrfuse.writing.forward import rolled_forward
-from zarrfuse.writing.several import Several
+from zarrfuse.stores.local.file import LocalFile
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions import local_workspace
+from zarrfuse.transactions import multi_key_commit as several_module
+from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.multi_key_commit import Several
+from zarrfuse.transactions.recovered_view import rolled_forward
 
 Files = dict[str, bytes]
 TRIED = 150

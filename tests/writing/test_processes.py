@@ -8,10 +8,10 @@ from writing.stores import Steps, StepStore, readers, store_bytes
 from writing.test_killed import DIED, die, in_child
 
 from zarrfuse.stores.base import Reader
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.forward import rolled_forward
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.recovered_view import rolled_forward
 
 COMMITS = 60
 PARTS = [f"c/{part}" for part in range(3)]

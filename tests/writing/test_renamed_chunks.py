@@ -7,11 +7,11 @@ import pytest
 from writing.stores import files_of, recovered, store_bytes
 
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.forward import rolled_forward
-from zarrfuse.writing.journal import Journal, Part, key_of, text_of
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
+from zarrfuse.transactions.recovered_view import rolled_forward
 
 SUFFIXES = (".a", "", ".z")
 

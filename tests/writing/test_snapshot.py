@@ -12,11 +12,11 @@ from writing.test_processes import contents
 
 from zarrfuse.errors import Stale, ZarrfuseError
 from zarrfuse.stores.base import Reader
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing import snapshot as snapshot_module
-from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.forward import rolled_forward
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions import snapshot as snapshot_module
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.recovered_view import rolled_forward
 
 OLD = {f"c/{part}": b"old" for part in range(3)}
 NEW = {f"c/{part}": b"new" for part in range(3)}

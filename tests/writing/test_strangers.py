@@ -12,11 +12,11 @@ from writing.strangers import DENIED, DONE, OWNER, STRANGER, as_user, public_fol
 
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits, Target
-from zarrfuse.writing.forward import rolled_forward
-from zarrfuse.writing.journal import Journal, Part, key_of, text_of
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
+from zarrfuse.transactions.recovered_view import rolled_forward
 
 OLD = {"c/0": b"old", "c/1": b"old"}
 NEW = {"c/0": b"new", "c/1": b"new"}

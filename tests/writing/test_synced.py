@@ -9,8 +9,8 @@ import pytest
 from writing.stores import store_bytes, write
 
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 

@@ -13,10 +13,10 @@ from writing.stores import files_of
 
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Reader, read
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.writing.commits import Commits, Target
-from zarrfuse.writing.spool import nameless_spool
-from zarrfuse.writing.working_copy import WorkingCopy
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.spool import nameless_spool
+from zarrfuse.transactions.working_copy import WorkingCopy
 
 offsets = st.integers(0, 40)
 steps = st.one_of(

@@ -14,12 +14,12 @@ from writing.test_killed import DIED, die, in_child
 
 from zarrfuse.errors import Denied, NotFound, NotSupported
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local_writing import WritableLocalStore
-from zarrfuse.stores.own_folder import new_file
-from zarrfuse.writing import local_workspace
-from zarrfuse.writing.commits import Commits, Target
-from zarrfuse.writing.journal import Journal, Part, key_of, text_of
-from zarrfuse.writing.spool import nameless_spool
+from zarrfuse.stores.local.own_folder import new_file
+from zarrfuse.stores.local.writing import WritableLocalStore
+from zarrfuse.transactions import local_workspace
+from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
+from zarrfuse.transactions.spool import nameless_spool
 
 
 def commits_of(root: Path) -> Commits:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from zarrfuse.check.chunks import Chunk
 from zarrfuse.errors import Stale, guarded
-from zarrfuse.files.segments import Segmented, Stored
+from zarrfuse.formats.segments import Segmented, Stored
 from zarrfuse.stores.base import Reader, Store
 from zarrfuse.views.base import join
 

@@ -11,14 +11,7 @@ from typing import Any
 from zarrfuse.check.findings import Fault, Rule, split_message
 from zarrfuse.check.names import faults_of_ignored, faults_of_names
 from zarrfuse.check.repair import PLACEHOLDER, Harmless, Instead, mended, take
-from zarrfuse.check.rules import (
-    CODECS,
-    DATA_TYPE,
-    FILL_VALUE,
-    JSON_CHARACTERS,
-    JSON_NAMES,
-    rule_of,
-)
+from zarrfuse.check.rules import CODECS, DATA_TYPE, FILL_VALUE, JSON_CHARACTERS, JSON_NAMES, rule_of
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.codecs import problems, unknown
 from zarrfuse.spec.context import CONTEXT, resolve_context

@@ -10,13 +10,7 @@ from typing import Any
 from zarrfuse.check.documents import Judged, faults_of_text
 from zarrfuse.check.findings import Fault, split_message
 from zarrfuse.check.repair import Harmless, Instead, mended, take
-from zarrfuse.check.rules import (
-    V2_ATTRIBUTES,
-    V2_DATA_TYPE,
-    V2_FILL_VALUE,
-    V2_METADATA,
-    rule_of_v2,
-)
+from zarrfuse.check.rules import V2_ATTRIBUTES, V2_DATA_TYPE, V2_FILL_VALUE, V2_METADATA, rule_of_v2
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.data_types import DataType
 from zarrfuse.spec.members import Document, decode_document, quote_constants, shown

@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from zarrfuse import mounts
 from zarrfuse.errors import SourceError
+from zarrfuse.mount import kernel_mounts
 from zarrfuse.stores.base import Entry, Store
-from zarrfuse.stores.local import LocalStore
+from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.opening import open_store
 from zarrfuse.views.base import join
-from zarrfuse.views.control import CONTROL_NAME
+from zarrfuse.views.control_files import CONTROL_NAME
 from zarrfuse.views.nodes import DOCUMENTS
 
 
@@ -40,8 +40,8 @@ class WithoutMounts(LocalStore):
         below = os.path.join(self.root.path, "")
         self.left_out = {
             mount.mountpoint.removeprefix(below): mount
-            for mount in mounts.mounts()
-            if mount.type == mounts.TYPE and mount.mountpoint.startswith(below)
+            for mount in kernel_mounts.mounts()
+            if mount.type == kernel_mounts.TYPE and mount.mountpoint.startswith(below)
         }
 
     def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
@@ -56,11 +56,11 @@ def _refuse_merged(source: str) -> None:
 
     That has the metadata of its source and merged parts: not one of them would be found.
     """
-    path = mounts.resolved(source)
-    mount = mounts.mount_around(path)
+    path = kernel_mounts.resolved(source)
+    mount = kernel_mounts.mount_around(path)
     if mount is None:
         return
-    if mounts.answer_of(mount.mountpoint) != 0:
+    if kernel_mounts.answer_of(mount.mountpoint) != 0:
         raise SourceError(f"the mount {mount.mountpoint} does not answer: check {mount.source}")
     with open(os.path.join(mount.mountpoint, CONTROL_NAME, "status.json"), "rb") as status:
         view = json.load(status)["view"]

@@ -13,8 +13,8 @@ from zarrfuse.check.findings import Finding
 from zarrfuse.check.unfinished import unfinished
 from zarrfuse.check.walk import FoundChunk, FoundNode, Walk
 from zarrfuse.stores.base import Store
-from zarrfuse.views.chunk_journals import judge_of
-from zarrfuse.writing.forward import rolled_forward
+from zarrfuse.transactions.recovered_view import rolled_forward
+from zarrfuse.views.chunks.journals import judge_of
 
 
 class Survey:

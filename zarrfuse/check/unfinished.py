@@ -1,7 +1,7 @@
 """Writes that a process began and did not finish: told of, and finished when asked.
 
 Owns which journals are left over: one whose process is at work is not. Used by `survey` and `run`. How
-a journal is done is `zarrfuse.writing`'s.
+a journal is done is `zarrfuse.transactions`'s.
 """
 
 import os
@@ -14,13 +14,13 @@ from zarrfuse.check.rules import WRITING
 from zarrfuse.errors import Corrupt, Denied, NotFound, SourceError, ZarrfuseError, guarded, text_of
 from zarrfuse.stores.base import OWN_NAME, Store, WritableStore
 from zarrfuse.stores.opening import ZIP_ENDINGS, open_store
-from zarrfuse.views.chunk_journals import judge_of
-from zarrfuse.writing import journal as journals
-from zarrfuse.writing.commits import Commits
-from zarrfuse.writing.journal import Refused
-from zarrfuse.writing.locks import is_locked
-from zarrfuse.writing.recovery import OLD_S, delete_refused
-from zarrfuse.writing.workspace import own_folder_of
+from zarrfuse.transactions import journal as journals
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.journal import Refused
+from zarrfuse.transactions.locks import is_locked
+from zarrfuse.transactions.recovery import OLD_S, delete_refused
+from zarrfuse.transactions.workspace import own_folder_of
+from zarrfuse.views.chunks.journals import judge_of
 
 _PROBLEM = "a write was interrupted; zarrfuse check --repair finishes it"
 _PATIENCE_S = 5.0

@@ -17,14 +17,7 @@ from zarrfuse.check.documents import Judged, judge
 from zarrfuse.check.documents_v2 import judge_attributes, judge_v2
 from zarrfuse.check.findings import Fault, Finding, Level, Rule
 from zarrfuse.check.links import Links
-from zarrfuse.check.rules import (
-    HIERARCHY,
-    LIMITS,
-    NODE_NAMES,
-    STORE,
-    STORED,
-    SYMLINKS,
-)
+from zarrfuse.check.rules import HIERARCHY, LIMITS, NODE_NAMES, STORE, STORED, SYMLINKS
 from zarrfuse.errors import Denied, NotFound, ZarrfuseError, guarded, text_of
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode

@@ -85,10 +85,7 @@ class _Decoding:
     def __init__(self) -> None:
         from zarr.api.asynchronous import open_array  # noqa: PLC0415
 
-        from zarrfuse.decoding.brought_store import (  # noqa: PLC0415
-            BroughtStore,
-            decode_something,
-        )
+        from zarrfuse.decoding.brought_store import BroughtStore, decode_something  # noqa: PLC0415
 
         self._open = open_array
         self._store_of = BroughtStore

@@ -12,8 +12,8 @@ import trio
 from msgspec.structs import replace
 
 from zarrfuse.stores.base import Entry, Reader, entry_of, is_live
+from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.base import Writer
-from zarrfuse.writing.working_copy import WorkingCopy
 
 T = TypeVar("T")
 

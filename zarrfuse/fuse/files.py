@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from pyfuse3 import FUSEError
 
 from zarrfuse.errors import Corrupt, Denied, Exists, NotFound, Stale, ZarrfuseError
-from zarrfuse.files.segments import Rendered
+from zarrfuse.formats.segments import Rendered
 from zarrfuse.fuse.file import File
 from zarrfuse.fuse.folders import Folders
 from zarrfuse.fuse.nodes import Node, Nodes, is_same
@@ -36,7 +36,7 @@ from zarrfuse.fuse.workers import Workers
 from zarrfuse.stores.access import Access, Change, new_file
 from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
 from zarrfuse.views.base import Folder, Writer
-from zarrfuse.views.control import LiveReader
+from zarrfuse.views.control_files import LiveReader
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from zarrfuse.fuse.scan import Scan
 from zarrfuse.fuse.workers import Workers
 from zarrfuse.stores.base import Entry
 from zarrfuse.views.base import Folder
-from zarrfuse.views.control import CONTROL_NAME
+from zarrfuse.views.control_files import CONTROL_NAME
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from zarrfuse.fuse.nodes import Directory, Node, Nodes
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.base import Folder
-from zarrfuse.views.control import CONTROL_NAME, bare
+from zarrfuse.views.control_files import CONTROL_NAME, bare
 
 
 class Names:

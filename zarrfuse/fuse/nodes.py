@@ -19,7 +19,7 @@ from zarrfuse.fuse.file import File
 from zarrfuse.fuse.listing import Listing
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.base import Folder
-from zarrfuse.views.control import is_live
+from zarrfuse.views.control_files import is_live
 
 ROOT_NUMBER = 1
 

@@ -30,7 +30,7 @@ from zarrfuse.stores.access import Access, Change, made_by
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.attributes import attributes
 from zarrfuse.views.base import Folder
-from zarrfuse.views.control import ControlFolder, RootWithControl
+from zarrfuse.views.control_files import ControlFolder, RootWithControl
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,12 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from zarrfuse.spec.chunk_keys import (
-    ChunkKeyEncoding,
-    DefaultEncoding,
-    SuffixEncoding,
-    V2Encoding,
-)
+from zarrfuse.spec.chunk_keys import ChunkKeyEncoding, DefaultEncoding, SuffixEncoding, V2Encoding
 
 # As long as those that `chunk_keys` decodes.
 _COORDINATE = re.compile("0|[1-9][0-9]{0,639}")

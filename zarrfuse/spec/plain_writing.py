@@ -15,12 +15,7 @@ import msgspec
 from zarrfuse.errors import Contradiction, MetadataError
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.spec.context import CONTEXT, resolve_context
-from zarrfuse.spec.members import (
-    Document,
-    decode_as_written,
-    quote_constants,
-    take_member,
-)
+from zarrfuse.spec.members import Document, decode_as_written, quote_constants, take_member
 from zarrfuse.spec.node import ArrayNode, Node, NodeError
 from zarrfuse.spec.node_v3 import KNOWN_MEMBERS, parse_v3
 from zarrfuse.spec.plain import CHUNK_KEYS, document, problem

@@ -5,8 +5,8 @@ import re
 
 from zarrfuse.errors import SourceError, UnusableSource
 from zarrfuse.stores.base import Store
-from zarrfuse.stores.local import LocalStore
-from zarrfuse.stores.object_url import SCHEMES, scheme_of
+from zarrfuse.stores.local.store import LocalStore
+from zarrfuse.stores.object.url import SCHEMES, scheme_of
 
 ZIP_ENDINGS = (".zip", ".ozx")
 # As typed, or as a path of this machine, which makes one slash of two.
@@ -28,7 +28,7 @@ def open_store(source: str, *, follow_symlinks: bool = False, writable: bool = F
     scheme = scheme_of(source)
     if scheme in SCHEMES:
         try:
-            from zarrfuse.stores.object import ObjectStore  # noqa: PLC0415  # 30 MB, 40 ms
+            from zarrfuse.stores.object.store import ObjectStore  # noqa: PLC0415  # 30 MB, 40 ms
         except ImportError as error:
             raise UnusableSource(
                 f"the source {source} needs the package obstore: pip install 'zarrfuse[object]'"
@@ -42,7 +42,7 @@ def open_store(source: str, *, follow_symlinks: bool = False, writable: bool = F
         )
     if scheme is None and os.path.isdir(source):
         if writable:
-            from zarrfuse.stores.local_writing import WritableLocalStore  # noqa: PLC0415  # few do
+            from zarrfuse.stores.local.writing import WritableLocalStore  # noqa: PLC0415  # few do
 
             return WritableLocalStore(source, follow_symlinks=follow_symlinks)
         return LocalStore(source, follow_symlinks=follow_symlinks)
@@ -59,7 +59,7 @@ def open_store(source: str, *, follow_symlinks: bool = False, writable: bool = F
                 f"the source {source} is a zip file, which can't be written: mount it without"
                 " --read-write"
             )
-        from zarrfuse.stores.zip import ZipStore  # noqa: PLC0415  # zipfile takes 20 ms
+        from zarrfuse.stores.zip.store import ZipStore  # noqa: PLC0415  # zipfile takes 20 ms
 
         return ZipStore(source)
     raise SourceError(f"the source {source} is neither a folder nor a .zip or .ozx file")

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from zarrfuse.errors import ReadOnly
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Reader
-from zarrfuse.writing.working_copy import WorkingCopy
+from zarrfuse.transactions.working_copy import WorkingCopy
 
 Facts = Mapping[str, Any]
 """What control files and attributes tell of a name: JSON values by name."""

@@ -1,0 +1,309 @@
+"""Commands and options; turns them into config, and errors into one sentence and an exit code.
+
+Owns what a person types and sees. Imports of what a command needs are made in the command: `mount`
+is timed by everyone who waits for it.
+"""
+
+import io
+import math
+import os
+import re
+import sys
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from zarrfuse import __version__
+from zarrfuse.config import FORMATS, READ_ONLY_VIEWS, VIEWS, MountConfig
+from zarrfuse.errors import ZarrfuseError, text_of
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NO_ZARR = 2
+
+_SIZE = re.compile(r"([0-9]{1,18})(?:([KMGT])(?:iB)?)?", re.IGNORECASE)
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+app = typer.Typer(
+    name="zarrfuse",
+    help="Mount a Zarr store as ordinary files.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """The `zarrfuse` command."""
+    for stream in (sys.stdout, sys.stderr):  # names need not be text
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            app(prog_name="zarrfuse")
+        finally:
+            if sys.stdout is not None:  # it is, if this was started with its output closed
+                sys.stdout.flush()  # here, since an error of it at exit is a traceback
+    except ZarrfuseError as error:
+        _fail(str(error))
+    except BrokenPipeError:  # the reader of our output has gone
+        _drop_output()
+        sys.exit(EXIT_FAILED)
+    except OSError as error:
+        _drop_output()
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else text_of(error))
+
+
+def _drop_output() -> None:
+    """What could not be written is not tried again when the interpreter ends."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(sentence: str) -> NoReturn:
+    print(f"zarrfuse: {sentence}", file=sys.stderr)
+    sys.exit(EXIT_FAILED)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"zarrfuse {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Mount a Zarr store as ordinary files."""
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        raise typer.BadParameter(
+            f"{text} is neither a number of seconds nor inf", param_hint="--cache-ttl"
+        )
+    return seconds
+
+
+def _bytes(text: str) -> int:
+    size = _SIZE.fullmatch(text)
+    if size is None:
+        raise typer.BadParameter(
+            f"{text} is no size in bytes, as 268435456, 256M and 1GiB are",
+            param_hint="--cache-size",
+        )
+    return int(size[1]) << _UNITS[(size[2] or "").upper()]
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    asked = text.split(",")
+    for name in asked:
+        if name not in FORMATS:
+            raise typer.BadParameter(
+                f"{name or 'an empty name'} is none of {', '.join(FORMATS)}", param_hint="--formats"
+            )
+    return tuple(name for name in FORMATS if name in asked)
+
+
+def _not_empty(path: str) -> str:
+    """An empty path is a variable that was not set, and not the folder that a shell is in."""
+    if not path:
+        raise typer.BadParameter("it is empty")
+    return path
+
+
+def _path(name: str, help_: str) -> Any:
+    return typer.Argument(metavar=name, help=help_, callback=_not_empty)
+
+
+Source = Annotated[str, _path("SOURCE", "A folder, a .zip or .ozx file, or s3://BUCKET/PREFIX.")]
+
+
+@app.command()
+def mount(
+    source: Source,
+    mountpoint: Annotated[str, _path("MOUNTPOINT", "An empty folder.")],
+    view: Annotated[
+        str,
+        typer.Option(
+            metavar="VIEW",
+            help="What to show: `chunks`, a file for each; `plain`, a core Zarr v3 store; `images`, "
+            "TIFF, NPY, PNG and OME-TIFF; `raw`, what is stored; `all`, these as folders.",
+        ),
+    ] = VIEWS[0],
+    option: Annotated[
+        list[str] | None,
+        typer.Option("-o", metavar="OPT,...", help="Options of mount(8) and fuse(8)."),
+    ] = None,
+    read_write: Annotated[
+        bool,
+        typer.Option(
+            "--read-write",
+            help="Write too, in the views `chunks`, `plain` and `raw`: chunks are split into their "
+            "parts, and stored whole or not at all.",
+        ),
+    ] = False,
+    spool_dir: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where a chunk that is being written waits until it is stored; beside the store "
+            "unless given.",
+        ),
+    ] = None,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", "-f", help="Stay, and log to the terminal.")
+    ] = False,
+    allow_other: Annotated[
+        bool, typer.Option("--allow-other", help="Let other users read the mount.")
+    ] = False,
+    follow_symlinks: Annotated[
+        bool, typer.Option("--follow-symlinks", help="Also those that lead out of SOURCE.")
+    ] = False,
+    xattrs: Annotated[
+        bool, typer.Option("--xattrs", help="Offer metadata as extended attributes.")
+    ] = False,
+    cache_ttl: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long names and sizes may be kept: 1 for a folder, inf for a zip; "
+            "inf for a folder that no longer changes.",
+        ),
+    ] = None,
+    formats: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT,...",
+            help=f"What the view `images` shows; all unless given: {','.join(FORMATS)}.",
+            show_default=False,
+        ),
+    ] = ",".join(FORMATS),
+    cache_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="How much to keep of what `images` decodes, such as 512M: unless given, 256M or a "
+            "quarter of memory, whichever is less.",
+        ),
+    ] = None,
+    log_file: Annotated[str | None, typer.Option(metavar="F", help="Write the log there.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+) -> None:
+    """Mount SOURCE on MOUNTPOINT. In the background, and ready when the command returns."""
+    from zarrfuse.mount import daemon, kernel_mounts  # noqa: PLC0415
+    from zarrfuse.stores.opening import is_url  # noqa: PLC0415
+
+    if view not in VIEWS:
+        raise typer.BadParameter(f"{view} is none of {', '.join(VIEWS)}", param_hint="--view")
+    if read_write and view in READ_ONLY_VIEWS:
+        raise typer.BadParameter(f"the view {view} can't be written", param_hint="--read-write")
+    problem = daemon.mount(
+        MountConfig(
+            source=source if is_url(source) else os.path.realpath(source),
+            mountpoint=kernel_mounts.resolved(mountpoint),
+            view=view,
+            options=tuple(word for text in option or () for word in text.split(",") if word),
+            read_write=read_write,
+            spool_dir=spool_dir and os.path.abspath(spool_dir),
+            foreground=foreground,
+            allow_other=allow_other,
+            follow_symlinks=follow_symlinks,
+            xattrs=xattrs,
+            cache_ttl_s=None if cache_ttl is None else _seconds(cache_ttl),
+            formats=_formats(formats),
+            cache_bytes=None if cache_size is None else _bytes(cache_size),
+            log_file=log_file and os.path.abspath(log_file),
+            verbose=verbose,
+        )
+    )
+    if problem is not None:
+        print(f"zarrfuse: {problem}", file=sys.stderr)
+
+
+@app.command()
+def unmount(
+    mountpoint: Annotated[str, _path("MOUNTPOINT", "Where it is mounted.")],
+    lazy: Annotated[
+        bool, typer.Option("--lazy", help="Now, although files are open; they stay readable.")
+    ] = False,
+) -> None:
+    """Undo a mount."""
+    from zarrfuse.mount import kernel_mounts  # noqa: PLC0415
+
+    path = kernel_mounts.resolved(mountpoint)
+    mounted = kernel_mounts.mount_at(path)
+    if mounted is None or not mounted.type.startswith("fuse"):
+        _fail(f"{path} is not mounted")
+    process = None if lazy else kernel_mounts.daemon_of(mounted)
+    kernel_mounts.unmount(path, lazy=lazy)
+    if process is not None:
+        kernel_mounts.wait_for_end(process)
+
+
+@app.command()
+def info(
+    path: Annotated[str, _path("PATH", "A source, or a path in a mount.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print what PATH holds. The tree of arrays and groups, or all that a mount knows of a file. Exits
+    with 2 if there is no Zarr, or its root is broken."""
+    import logging  # noqa: PLC0415
+
+    from zarrfuse.cli.info import show  # noqa: PLC0415
+
+    # What a view logs of a node that it does not load stands in the tree.
+    logging.getLogger("zarrfuse").addHandler(logging.NullHandler())
+    problem = show(path, as_json=as_json)
+    if problem is not None:
+        print(f"zarrfuse: {problem}", file=sys.stderr)
+        raise typer.Exit(EXIT_NO_ZARR)
+
+
+@app.command()
+def check(
+    source: Source,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read every chunk: verify checksums and shard indexes.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="First finish writes that were interrupted.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what is wrong with SOURCE. Exits with 0 if nothing is, 1 if something is, 2 if SOURCE
+    cannot be looked at."""
+    from zarrfuse.check.run import run  # noqa: PLC0415
+
+    raise typer.Exit(run(source, deep=deep, as_json=as_json, repair=repair))
+
+
+@app.command()
+def demo(
+    folder: Annotated[str, _path("FOLDER", "Where to write it.")] = "zarrfuse-demo",
+) -> None:
+    """Write a small dataset, and mount it. FOLDER/data is mounted on FOLDER/mnt."""
+    from zarrfuse.cli.demo import run  # noqa: PLC0415
+
+    run(folder)
+
+
+@app.command()
+def doctor() -> None:
+    """Check what this machine needs to mount."""
+    from zarrfuse.cli.doctor import run  # noqa: PLC0415
+
+    if not run():
+        raise typer.Exit(EXIT_FAILED)

@@ -1,0 +1,82 @@
+"""`zarrfuse doctor`: whether this machine can mount, and what to do if not. Used by `cli`."""
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+from zarrfuse import __version__
+from zarrfuse.stores.local.beneath import OPENAT2
+
+_PACKAGES = (
+    *("pyfuse3", "trio", "msgspec"),
+    *("numpy", "tifffile", "zarr", "numcodecs", "google-crc32c", "cachetools"),
+)
+_EXTRAS = {"obstore": "object", "imagecodecs": "codecs"}
+_OLDEST_KERNEL = (5, 12)  # openat2 with RESOLVE_CACHED
+
+Finding = tuple[bool, str, str]
+"""(fine, what was looked at and found, what to do if it is not fine)"""
+
+
+def findings() -> Iterator[Finding]:
+    """Everything looked at, in the order to mend it."""
+    kernel = platform.release()
+    number = tuple(int(n) for n in re.findall(r"\d+", kernel)[:2])
+    yield number >= _OLDEST_KERNEL, f"kernel {kernel}", "5.12 or newer answers faster; older works"
+    yield OPENAT2, "openat2", "a container filter refuses it: files are opened more slowly"
+    yield (
+        os.path.exists("/dev/fuse"),
+        "/dev/fuse",
+        "modprobe fuse; in a container: --device /dev/fuse --cap-add SYS_ADMIN",
+    )
+    yield (
+        os.access("/dev/fuse", os.R_OK | os.W_OK),
+        "/dev/fuse may be used by this user",
+        "chmod 666 /dev/fuse, as distributions do",
+    )
+    yield _fusermount()
+    yield (
+        os.geteuid() == 0 or _others_allowed(),
+        "--allow-other may be used",
+        "add the line user_allow_other to /etc/fuse.conf, if others are to read a mount",
+    )
+    yield True, f"Python {platform.python_version()}", ""
+    yield True, f"zarrfuse {__version__}", ""
+    for package in _PACKAGES:
+        try:
+            yield True, f"{package} {importlib.metadata.version(package)}", ""
+        except importlib.metadata.PackageNotFoundError:
+            yield False, package, f"pip install {package}"
+    for package, extra in _EXTRAS.items():
+        try:
+            yield True, f"{package} {importlib.metadata.version(package)}", ""
+        except importlib.metadata.PackageNotFoundError:
+            yield True, f"without {package}: pip install 'zarrfuse[{extra}]' adds it", ""
+
+
+def run() -> bool:
+    """Print all findings, a line each; whether everything is fine."""
+    fine = True
+    for good, what, remedy in findings():
+        fine = fine and good
+        print(f"ok    {what}" if good else f"look  {what}: {remedy}")
+    return fine
+
+
+def _fusermount() -> Finding:
+    if shutil.which("fusermount3") is None:
+        return False, "fusermount3", "install the package fuse3"
+    done = subprocess.run(["fusermount3", "--version"], capture_output=True, text=True, check=False)
+    return done.returncode == 0, done.stdout.strip() or "fusermount3", "reinstall the package fuse3"
+
+
+def _others_allowed() -> bool:
+    try:
+        with open("/etc/fuse.conf", encoding="utf-8", errors="replace") as settings:
+            return any(line.strip() == "user_allow_other" for line in settings)
+    except OSError:
+        return False

@@ -1,0 +1,225 @@
+"""What is in a source or under a path of a mount: the tree of nodes, or the facts on one file.
+
+Owns how facts become text. Used by `cli`. A source is read through the `chunks` view; a path in a
+mount through the mount's own control files, so that it tells what the mount thinks.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from zarrfuse.config import PERMANENT_TTL_S
+from zarrfuse.errors import NotFound, SourceError
+from zarrfuse.mount import kernel_mounts
+from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
+from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.stores.opening import ZIP_ENDINGS, is_url, open_store
+from zarrfuse.transactions.recovered_view import rolled_forward
+from zarrfuse.views.base import Facts, join
+from zarrfuse.views.choice import open_view
+from zarrfuse.views.chunks.journals import judge_of
+from zarrfuse.views.control_files import CONTROL_NAME, NODES_NAME
+from zarrfuse.views.nodes import DOCUMENTS
+from zarrfuse.views.walk import Walkable, walk
+
+_GUIDES = ("    ", "│   ", "├── ", "└── ")
+_ASCII_GUIDES = ("    ", "|   ", "+-- ", "`-- ")
+
+
+class _MountedFolder:
+    """A folder of a mount, told of by the mount's control files; `told`: of many, by their path."""
+
+    def __init__(self, mountpoint: str, path: str, told: Mapping[str, Any] | None = None) -> None:
+        self._mountpoint = mountpoint
+        self._told = told
+        self.path = path
+
+    def list(self) -> dict[str, Entry]:
+        """Its sub-folders; files are not needed here."""
+        told = self._nodes().get(self.path)
+        folders = self._listed() if told is None else told["folders"]
+        return {name: Entry(name, Kind.FOLDER, 0, 0) for name in folders}
+
+    def child(self, name: str) -> "_MountedFolder":
+        """The folder of that name."""
+        path, told = join(self.path, name), self._nodes()
+        return _MountedFolder(self._mountpoint, path, told if path in told else None)
+
+    def facts(self, name: str | None) -> Facts:
+        """What the mount tells of a file, or of the node of the folder."""
+        if name is None:
+            told = self._nodes().get(self.path)
+            if told is not None:
+                return told["facts"]  # type: ignore[no-any-return]
+        for document in DOCUMENTS if name is None else (name,):
+            try:
+                return self._read(document)
+            except FileNotFoundError:
+                continue
+        if name is not None:
+            raise NotFound(f"there is no {join(self.path, name)} in {self._mountpoint}")
+        return {"path": self.path}
+
+    def _nodes(self) -> Mapping[str, Any]:
+        """Of this folder and those below; nothing where the daemon is too old, or fails."""
+        if self._told is None:
+            try:
+                self._told = self._read(NODES_NAME)
+            except OSError:
+                self._told = {}
+        return self._told
+
+    def _read(self, name: str) -> Facts:
+        file = os.path.join(self._mountpoint, CONTROL_NAME, "info", self.path, name)
+        with open(file, encoding="utf-8") as told:
+            return json.load(told)  # type: ignore[no-any-return]
+
+    def _listed(self) -> Iterable[str]:
+        with os.scandir(os.path.join(self._mountpoint, self.path)) as names:
+            return [found.name for found in names if found.is_dir(follow_symlinks=False)]
+
+
+def show(path: str, *, as_json: bool) -> str | None:
+    """Print what is known of a source, or of a path in a mount. Raises `ZarrfuseError`.
+
+    The result is a sentence if there is no Zarr in it, or what is at its root is not loaded.
+    """
+    where = os.path.join(
+        os.path.realpath(os.path.dirname(os.path.abspath(path))),
+        os.path.basename(os.path.abspath(path)),
+    )
+    mount = kernel_mounts.mount_around(where)
+    if mount is not None:
+        answer = kernel_mounts.answer_of(mount.mountpoint)
+        if answer != 0:
+            state = "is not served any more: mount it again" if answer else "does not answer"
+            raise SourceError(f"the mount {mount.mountpoint} {state}")
+        below = os.path.relpath(where, mount.mountpoint)
+        below = "" if below == "." else below
+        if not os.path.isdir(where):
+            folder, _, name = below.rpartition("/")
+            _show_facts(_MountedFolder(mount.mountpoint, folder).facts(name), as_json)
+            return None
+        return _show_tree(where, _MountedFolder(mount.mountpoint, below), as_json)
+    if os.path.isfile(where) and not where.endswith(ZIP_ENDINGS):
+        raise SourceError(
+            f"{path} is a file outside a mount: mount its folder, and ask of it there"
+        )
+    stored = open_store(path if is_url(path) else os.path.realpath(path))
+    store = rolled_forward(stored, judge_of(stored))
+    try:
+        return _show_tree(path, open_view("chunks", store, PERMANENT_TTL_S), as_json)
+    finally:
+        store.close()
+
+
+def _show_tree(title: str, folder: Walkable, as_json: bool) -> str | None:
+    """Print it; a sentence if there is nothing, or nothing at its root that is loaded."""
+    if as_json:
+        told = [found.facts for found in walk(folder)]
+        print(json.dumps({"source": title, "nodes": told}, indent=2))
+        return _problem(title, told[0], any(map(_is_node, told)))
+    guides = _GUIDES if (sys.stdout.encoding or "").lower().startswith("utf") else _ASCII_GUIDES
+    root: Facts = {}
+    any_node = False
+    for found in walk(folder):
+        place, facts = found.place, found.facts
+        root = facts if not place else root
+        any_node = any_node or _is_node(facts)
+        name = facts["path"].rpartition("/")[2] if place else title
+        print(_guide(place, guides) + _printable(f"{name}  {_in_one_line(facts)}".rstrip()))
+    return _problem(title, root, any_node)
+
+
+def _is_node(facts: Facts) -> bool:
+    return bool(facts.keys() & {"node_type", "error"})
+
+
+def _problem(title: str, root: Facts, any_node: bool) -> str | None:
+    if "error" in root:
+        return f"the root of {title} is not loaded: {root['error']}"
+    if any_node or root.get("view") == "raw":  # which knows of no nodes
+        return None
+    return f"there is no Zarr array or group in {title}"
+
+
+def _guide(place: tuple[bool, ...], guides: tuple[str, str, str, str]) -> str:
+    """What stands before a line of the tree."""
+    space, line, fork, end = guides
+    above = "".join(space if last else line for last in place[:-1])
+    return above + (end if place[-1] else fork) if place else ""
+
+
+def _printable(line: str) -> str:
+    """A line that stays one, whatever a name holds, and that does nothing to a terminal."""
+    if line.isprintable():
+        return line
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in line
+    )
+
+
+def _in_one_line(facts: Facts) -> str:
+    if "error" in facts:
+        return f"not loaded: {facts['error']}"
+    last = [f"{fact} {json.dumps(facts[fact])}" for fact in facts.get("told_by", ())]
+    if "kept_as_v2" in facts:
+        last.append(f"kept as Zarr v2: {facts['kept_as_v2']}")
+    if "not_decoded" in facts:
+        last.append(f"not decoded: {facts['not_decoded']}")
+    last += _shown_as(facts.get("renderings", {}))
+    if facts.get("node_type") != "array":
+        kind: str = facts.get("node_type", "")
+        return ", ".join([f"{kind} (Zarr v{facts['zarr_format']})", *last]) if kind else ""
+    words = [
+        f"array (Zarr v{facts['zarr_format']})",
+        f"shape {_times(facts['shape'])}",
+        _type_name(facts["data_type"]),
+        f"chunks {_times(facts['chunk_shape'])}",
+        f"keys {_example_key(facts)}",
+    ]
+    if facts.get("parts"):
+        words.append("parts " + " + ".join(_part(part) for part in facts["parts"][:8]))
+        if len(facts["parts"]) > 8:
+            words[-1] += f" + {len(facts['parts']) - 8} more"
+    return ", ".join(words + last)
+
+
+def _shown_as(renderings: Mapping[str, int | str]) -> list[str]:
+    """Which files the `images` view makes of a node, and why it does not make others."""
+    made = [name for name, size in renderings.items() if isinstance(size, int)]
+    shown = [f"shown as {' '.join(made)}"] if made else []
+    missing: dict[str, list[str]] = {}
+    for name, reason in renderings.items():
+        if isinstance(reason, str):
+            missing.setdefault(reason, []).append(name)
+    return shown + [f"no {' '.join(names)}: {reason}" for reason, names in missing.items()]
+
+
+def _times(lengths: list[int]) -> str:
+    return "x".join(map(str, lengths)) or "scalar"
+
+
+def _type_name(data_type: Any) -> str:
+    return data_type if isinstance(data_type, str) else json.dumps(data_type)
+
+
+def _example_key(facts: Facts) -> str:
+    return parse_chunk_key_encoding(facts["chunk_key_encoding"]).encode([0] * len(facts["shape"]))
+
+
+def _part(part: dict[str, Any]) -> str:
+    size = f" ({part['size']} bytes)" if "size" in part else ""
+    return (part["key_suffix"] or "main") + size
+
+
+def _show_facts(facts: Facts, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return
+    width = max(map(len, facts))
+    for key, value in facts.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        print(_printable(f"{key:<{width}}  {text}"))

@@ -1,0 +1,47 @@
+"""The bytes in front of the elements in a `.npy` file.
+
+Used by `images`. It knows neither stores nor arrays, only their shape and type.
+"""
+
+import io
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from zarrfuse.formats.envelope import PAGE, Around
+
+
+def npy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Around:
+    """The header of a file that `numpy.load` opens, also with `mmap_mode="r"`; there is no tail.
+
+    The elements follow in C order, from a page of memory on unless the header is longer than that.
+    Raises `ValueError` for types of Python objects, which have no bytes. Source: NumPy enhancement
+    proposal 1, versions 1.0, 2.0 and, for field names beyond latin-1, 3.0.
+    """
+    if dtype.hasobject:
+        raise ValueError(f"elements of type {dtype} have no bytes of their own")
+    members: dict[str, Any] = {
+        "descr": npy_format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": tuple(map(int, shape)),
+    }
+    for write in (npy_format.write_array_header_1_0, npy_format.write_array_header_2_0):
+        header = io.BytesIO()
+        try:
+            write(header, members)
+        except ValueError:  # longer than 64 KiB, or with names beyond latin-1
+            continue
+        fixed = npy_format.MAGIC_LEN + (2 if header.getvalue()[6] == 1 else 4)
+        return Around(_aligned(header.getvalue()[:fixed], header.getvalue()[fixed:]))
+    # For names beyond latin-1: NumPy has no function of its own that writes just the header.
+    return Around(_aligned(npy_format.magic(3, 0) + bytes(4), repr(members).encode()))
+
+
+def _aligned(fixed: bytes, said: bytes) -> bytes:
+    """A header that ends at a page: what is `fixed`, with the length of what is said, and that."""
+    said = said.rstrip()
+    align = PAGE if len(fixed) + len(said) < PAGE else npy_format.ARRAY_ALIGN
+    said += b" " * (-(len(fixed) + len(said) + 1) % align) + b"\n"
+    start = npy_format.MAGIC_LEN
+    return fixed[:start] + len(said).to_bytes(len(fixed) - start, "little") + said

@@ -1,0 +1,311 @@
+"""The bytes around the elements of an array, or of a chunk, that make a TIFF file of them.
+
+Owns which types are in TIFF, which of the readers' own descriptions a file has, and where its pages
+lie. Used by `images`. It knows neither stores nor arrays, only shape, type and what they show.
+
+    head      file header, first IFD, description
+    pixels    all elements in C order, contiguous and uncompressed
+    tail      IFDs of the other pages
+    again     the last plane once more, where `imagej` asks for pages that are not contiguous
+
+tifffile writes the IFDs, into a file object that keeps what is written and skips the pixels. It is
+imported when the first header is made.
+"""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from zarrfuse.formats import imagej
+from zarrfuse.formats.envelope import PAGE, Around
+from zarrfuse.formats.image_metadata import CREATOR, ome_metadata, stacked
+from zarrfuse.spec.ome import Picture
+
+_TYPES: Final = frozenset(
+    [
+        *("bool", "uint8", "uint16", "uint32", "int8", "int16", "int32"),
+        *("float16", "float32", "float64"),
+    ]
+)
+_CLASSIC_BYTES: Final = 1 << 32
+_IFD_BYTES: Final = 256  # of a page that is not the first, at most, in a classic file
+
+_MOST_PAGES: Final = 1 << 18
+"""Of more pages only the first gets an IFD, of about 200 bytes; the description tells of the others,
+which tifffile and ImageJ believe."""
+
+_LARGE_STRIP: Final = 1 << 28
+_STRIP_BYTES: Final = 1 << 26
+_MOST_STRIPS: Final = 1 << 18
+"""In BigTIFF, planes of more than 256 MiB are in strips of about 64 MiB: some readers take in a strip
+at once. ImageJ takes them for one. Each strip costs 16 bytes of an IFD; where all pages together would
+have more than `_MOST_STRIPS`, strips are larger."""
+
+_MOST_MADE: Final = 64
+"""So many IFDs are made to know the size of more."""
+
+_Shown: TypeAlias = tuple[tuple[int, ...], Picture, str]
+"""Shape and picture of a stack of images, and its name."""
+
+
+def tiff_problem(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str | None:
+    """A clause why there is no TIFF of such an array or chunk; None if there is one.
+
+    64-bit integers and complex numbers can be written, but readers refuse them or take them for
+    something else.
+    """
+    if dtype.name not in _TYPES:
+        return f"{dtype.name} has no type in TIFF that readers know"
+    if 0 in shape:
+        return "it has no elements"
+    if any(length >= 1 << 31 for length in shape[-3:]):
+        return f"an axis of {max(shape[-3:])} elements is longer than readers of TIFF take"
+    return None
+
+
+def array_tiff(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    picture: Picture,
+    name: str,
+    *,
+    align: int | None = PAGE,
+) -> Around:
+    """An array, or a chunk of one, as a TIFF file, always the same bytes for the same arguments.
+
+    The pixels begin at a multiple of `align` bytes; None: right behind the header.
+
+    Below 4 GiB it is a classic TIFF that plain ImageJ opens as a hyperstack; of types that ImageJ lacks,
+    and from 4 GiB on as BigTIFF, it has OME-XML. float16 has neither, but tifffile knows its shape.
+    Takes as long for many pages as for few; making the tail takes 5 us for each page. Raises
+    `ValueError` where `tiff_problem` says why.
+    """
+    _check(shape, dtype)
+    if dtype == np.bool_ and picture.display_range is None:  # else 1 of 255 is as black as 0
+        picture = replace(picture, display_range=(0.0, 1.0))
+    image_shape, image = stacked(shape, picture)
+    pages = _Pages.of(image_shape, dtype, samples=image.samples, align=align)
+    stack = imagej.hyperstack(image_shape, pages.dtype, image)
+    if stack is not None and stack.is_zct and pages.width == 1:
+        stack = None  # tifffile takes these for rows of one where it writes two descriptions
+    if stack is not None and pages.fits_classic(pages.page_bytes if stack.is_zct else 0):
+        return _imagej_tiff(pages, stack, (image_shape, image, name))
+    if pages.dtype == np.float16 or pages.count > _MOST_PAGES:
+        return _shaped_tiff(pages, shape)
+    return _written(pages, pages.count, _ome_xml(pages, image_shape, image, name))
+
+
+def _imagej_tiff(pages: "_Pages", stack: imagej.Hyperstack, shown: _Shown) -> Around:
+    """As ImageJ has it; where channels come before slices with OME-XML, too: Bio-Formats knows no
+    `order=`, and would take channels for slices."""
+    from tifffile import imagej_metadata_tag  # noqa: PLC0415
+
+    shape, image, name = shown
+    count = pages.count
+    if count > _MOST_PAGES:
+        count = 1
+        if stack.is_zct or (image.samples and pages.dtype.itemsize > 1):
+            stack = imagej.Hyperstack(frames=stack.planes)
+    told = imagej.description(stack, pages.dtype, image)
+    extra = imagej_metadata_tag(imagej.tags(stack, pages.dtype, image), "<")
+    resolution = imagej.resolution(image)
+    if not stack.is_zct:
+        return _written(pages, count, told.encode("ascii"), extra, resolution=resolution)
+    xml = _ome_xml(pages, shape, image, name)
+    return _written(pages, count, xml, extra, resolution=resolution, second=told)
+
+
+def _shaped_tiff(pages: "_Pages", shape: tuple[int, ...]) -> Around:
+    """With a description in the words of tifffile, that no other reader minds."""
+    described: dict[str, Any] = {"shape": list(shape)}
+    image = "YXS"[: 3 if pages.samples > 1 else 2]
+    if len(shape) >= len(image):  # without, it cannot make out the shape of (1, 1, 1, 1, 1)
+        described["axes"] = "Q" * (len(shape) - len(image)) + image
+    count = pages.count
+    if count > _MOST_PAGES:
+        described["truncated"] = True
+        count = 1
+    return _written(pages, count, json.dumps(described).encode("ascii"))
+
+
+def _check(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    problem = tiff_problem(shape, dtype)
+    if problem is not None:
+        raise ValueError(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """All planes: `count` of them, of `height` x `width` pixels of `samples` elements.
+
+    The first begins at a multiple of `align` bytes; None: as tifffile has it.
+    """
+
+    count: int
+    height: int
+    width: int
+    samples: int
+    dtype: np.dtype[Any]
+    align: int | None
+
+    @classmethod
+    def of(
+        cls,
+        shape: Sequence[int],
+        dtype: np.dtype[Any],
+        *,
+        samples: bool,
+        align: int | None,
+    ) -> "_Pages":
+        """Booleans, a byte each in Zarr, are shown as uint8."""
+        split = len(shape) - (3 if samples else 2)
+        height, width = shape[split : split + 2]
+        stored = np.dtype(np.uint8) if dtype == np.bool_ else dtype.newbyteorder("<")
+        count, depth = prod(shape[:split]), shape[-1] if samples else 1
+        return cls(count, height, width, depth, stored, align)
+
+    @property
+    def page_bytes(self) -> int:
+        return self.height * self.width * self.samples * self.dtype.itemsize
+
+    @property
+    def page_shape(self) -> tuple[int, ...]:
+        plane = (self.height, self.width)
+        return (*plane, self.samples) if self.samples > 1 else plane
+
+    def rows_per_strip(self, ifds: int) -> int | None:
+        """In BigTIFF, of each page, where so many have an IFD; None: all rows."""
+        if self.page_bytes <= _LARGE_STRIP:
+            return None
+        most = max(1, _MOST_STRIPS // ifds)
+        return max(1, _STRIP_BYTES * self.height // self.page_bytes, -(-self.height // most))
+
+    def fits_classic(self, more_bytes: int) -> bool:
+        """Whether offsets of 32 bits do, with room for IFDs, colours and `more_bytes`."""
+        around = more_bytes + self.count * _IFD_BYTES + (1 << 20)
+        return self.count * self.page_bytes + around < _CLASSIC_BYTES
+
+
+def _ome_xml(pages: _Pages, shape: tuple[int, ...], image: Picture, name: str) -> bytes:
+    from tifffile import OmeXml  # noqa: PLC0415
+
+    metadata = ome_metadata(shape, pages.dtype, image, name)
+    stored = (pages.count, 1, 1, pages.height, pages.width, pages.samples)
+    xml = OmeXml(**metadata)
+    xml.addimage(dtype=pages.dtype, shape=shape, storedshape=stored, **metadata)
+    declared: str = xml.tostring(declaration=True)
+    return declared.encode()
+
+
+def _written(
+    pages: _Pages,
+    count: int,
+    described: bytes,
+    extra: Sequence[Any] = (),
+    *,
+    resolution: tuple[float, float] | None = None,
+    second: str | None = None,
+) -> Around:
+    """IFDs of the first `count` pages around all of them.
+
+    With a `second` description, that of ImageJ, the last page has its pixels at the end of the file.
+    Of two tags ImageDescription ImageJ takes the one that begins with its name, and all others take
+    the first; libtiff warns of them.
+    """
+    again = second is not None
+    bigtiff = not pages.fits_classic(len(described) + (pages.page_bytes if again else 0))
+    tags: dict[str, Any] = {
+        "dtype": pages.dtype,
+        "photometric": "rgb" if pages.samples > 2 else "minisblack",
+        "planarconfig": "contig" if pages.samples > 1 else None,
+        "rowsperstrip": pages.rows_per_strip(count) if bigtiff else None,
+        "resolution": resolution,
+        "resolutionunit": "none",
+        "returnoffset": True,
+    }
+    first: dict[str, Any] = {"description": described, "extratags": extra, "software": CREATOR}
+    write = partial(_write, pages, bigtiff, tags, first, second)
+    if count <= _MOST_MADE:
+        head, tail = write(count)
+        return Around(head, len(tail), lambda: tail, pages.page_bytes if again else 0)
+    # IFDs behind the first have one size. 16 of them leave all behind them aligned as it was.
+    some = _MOST_MADE // 2 + count % 16
+    head, tail = write(some)
+    of_16 = len(write(some + 16)[1]) - len(tail)
+    size = len(tail) + (count - some) // 16 * of_16
+    return Around(head, size, lambda: write(count)[1], pages.page_bytes if again else 0)
+
+
+def _write(
+    pages: _Pages,
+    bigtiff: bool,
+    tags: dict[str, Any],
+    first: dict[str, Any],
+    second: str | None,
+    count: int,
+) -> tuple[bytes, bytes]:
+    """What stands before and behind the pixels, with IFDs of `count` pages; see `_written`."""
+    from tifffile import TiffWriter  # noqa: PLC0415
+
+    again = second is not None
+    # Of tifffile's own metadata comes a second description, which can be overwritten in its place.
+    metadata = {"room": " " * len(second)} if second else None
+    contiguous = count - 1 if again else count
+    shape = (contiguous, *pages.page_shape) if contiguous > 1 else pages.page_shape
+    pixels_size = pages.count * pages.page_bytes
+    file = _Extents()
+    target: Any = file  # it is no IO[bytes], and need not be one
+    writer: Any  # its types know no shared keyword arguments
+    with TiffWriter(target, bigtiff=bigtiff, byteorder="<", ome=False, shaped=again) as writer:
+        start, _ = writer.write(shape=shape, metadata=metadata, align=pages.align, **tags, **first)
+        writer.filehandle.seek(start + pixels_size)
+        end = 0
+        if second is not None:
+            writer.overwrite_description(second)
+            end, _ = writer.write(shape=pages.page_shape, metadata=None, software=False, **tags)
+    return file.between(0, start), file.between(start + pixels_size, end or file.end)
+
+
+class _Extents(io.RawIOBase):
+    """A file of which only what is written is kept, however far apart."""
+
+    def __init__(self) -> None:
+        self._position = 0
+        self._extents: list[tuple[int, bytes]] = []
+        self.end = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.end}[whence]
+        self._position = origin + offset
+        return self._position
+
+    def write(self, data: Any) -> int:
+        extent = bytes(data)
+        self._extents.append((self._position, extent))
+        self._position += len(extent)
+        self.end = max(self.end, self._position)
+        return len(extent)
+
+    def between(self, start: int, stop: int) -> bytes:
+        """The bytes of a range; zeros where nothing was written."""
+        result = bytearray(max(0, stop - start))
+        for position, extent in self._extents:
+            low, high = max(start, position), min(stop, position + len(extent))
+            if low < high:
+                result[low - start : high - start] = extent[low - position : high - position]
+        return bytes(result)

@@ -1,0 +1,418 @@
+"""The life of a mount: made, ready, signalled, undone.
+
+Owns the process: going to the background, logging, signals, limits. Used by `cli`. What is served
+is `fuse`'s business; what is allowed is `mounts`'.
+"""
+
+import gc
+import logging
+import logging.handlers
+import os
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from typing import ClassVar, NoReturn, cast
+
+import pyfuse3
+import trio
+
+from zarrfuse import __version__
+from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
+from zarrfuse.decoding.memory import settle as settle_memory
+from zarrfuse.errors import MountError, ZarrfuseError, text_of
+from zarrfuse.fuse import eager
+from zarrfuse.fuse.operations import Operations
+from zarrfuse.mount import kernel_mounts
+from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
+from zarrfuse.stores.opening import is_url, open_store
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.recovered_view import rolled_forward
+from zarrfuse.views.base import Folder
+from zarrfuse.views.choice import DECODING, default_cache_bytes, open_view, root_name
+from zarrfuse.views.chunks.journals import judge_of
+from zarrfuse.views.first_look import LOOKED_FOR_S, first_look
+from zarrfuse.views.images.imports import prepare
+
+log = logging.getLogger(__name__)
+
+_SWITCH_INTERVAL_S = 5e-5  # a busy thread would else keep the event loop waiting for 5 ms at a time
+# Requests in work at one time. Many more than threads: what is at hand has to be answered although
+# all threads wait for the store, and so do requests that have not got one.
+_MOST_REQUESTS = 500
+_GC_THRESHOLDS = (50_000, 50, 1000)
+_READY = b"\0"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def mount(config: MountConfig) -> str | None:
+    """Mount as `config` says; in the background, return once the mount answers.
+
+    In the foreground, return when it has been unmounted. Raises `MountError` with the reason. The result
+    is a sentence for the person who asked, if the source seems to hold no Zarr; in the foreground, the
+    log has it.
+    """
+    # What talks to servers does not survive a fork: opened in the daemon. All else is opened here.
+    store = None if is_url(config.source) and not config.foreground else _opened(config)
+    kernel_mounts.check(config.source, config.mountpoint, nonempty="nonempty" in config.options)
+    if store is not None and config.foreground:
+        _log_to(config)
+        serve(config, store, lambda _: log.info("%s is mounted", config.mountpoint))
+        return None
+    return _serve_in_background(config, store)
+
+
+def _opened(config: MountConfig) -> Store:
+    return open_store(
+        config.source, follow_symlinks=config.follow_symlinks, writable=config.read_write
+    )
+
+
+def _serve_in_background(config: MountConfig, store: Store | None) -> str | None:
+    receiving, sending = os.pipe()
+    if os.fork() == 0:
+        os.close(receiving)
+        _become_daemon(config, store, sending)
+    os.close(sending)
+    with os.fdopen(receiving, "rb") as pipe:
+        said = pipe.read()
+    if not said.startswith(_READY):
+        raise MountError(os.fsdecode(said) or "the daemon ended before it was ready")
+    return os.fsdecode(said.removeprefix(_READY)) or None
+
+
+def _become_daemon(config: MountConfig, store: Store | None, sending: int) -> NoReturn:
+    """Runs in the forked process, and ends it."""
+    status = 1
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        os.chdir("/")
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nothing, descriptor)
+        _log_to(config)
+
+        def ready(problem: str | None) -> None:
+            nonlocal sending
+            os.write(sending, _READY + os.fsencode(problem or ""))
+            told, sending = sending, -1  # another file may get this number next
+            os.close(told)
+
+        serve(config, store or _opened(config), ready)
+        status = 0
+    except ZarrfuseError as error:
+        log.error("%s", error)
+        _say(sending, os.fsencode(str(error)))
+    except BaseException as error:
+        log.exception("the daemon failed")
+        _say(sending, f"the daemon failed: {text_of(error)}".encode())
+    finally:
+        logging.shutdown()
+        os._exit(status)
+
+
+def _say(sending: int, text: bytes) -> None:
+    """Tell whoever waits for the mount, if it has not been told that it is ready."""
+    if sending >= 0:
+        os.write(sending, text)
+
+
+def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]) -> None:
+    """Mount `store` and answer until it is unmounted; `ready` is called once it is served.
+
+    It is given a sentence that says why there is no Zarr to see, if that was found out so soon.
+
+    Raises `MountError` when it cannot be mounted.
+    """
+    ttl_s = config.cache_ttl_s
+    if ttl_s is None:
+        ttl_s = PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
+    cache = None
+    if config.view in DECODING:
+        from zarrfuse.stores.cache import ByteCache  # noqa: PLC0415  # other views do without
+
+        asked = config.cache_bytes
+        cache = ByteCache(default_cache_bytes() if asked is None else asked)
+    commits = None
+    if config.read_write:
+        commits = Commits(
+            cast(WritableStore, store),
+            config.spool_dir,
+            judge=judge_of(store),
+            timeout_s=config.tuning.store_timeout_s,
+        )
+        commits.recover()
+    shown = rolled_forward(store, judge_of(store))
+    root = open_view(
+        config.view,
+        shown,
+        ttl_s,
+        commits=commits,
+        root_name=root_name(config.source),
+        formats=config.formats,
+        cache=cache,
+    )
+    operations = Operations(
+        root,
+        _entry_of(root),
+        ttl_s=ttl_s,
+        space=store.space,
+        writable=config.read_write,
+        xattrs=config.xattrs,
+        tuning=config.tuning,
+        about={
+            "version": __version__,
+            "pid": os.getpid(),
+            "source": config.source,
+            "mountpoint": config.mountpoint,
+            "view": config.view,
+        },
+        cache=None if cache is None else cache.status,
+    )
+    _settle_process()
+    if config.view in DECODING:
+        settle_memory()  # here, since each thread that there is by then keeps a heap of its own
+    noted = _note_signals()
+    look = _Look(config.source, shown)
+    _mount(operations, config)
+    mounted = kernel_mounts.mount_at(config.mountpoint)
+    try:
+        if config.tuning.eager:
+            eager.install(busy=lambda: operations.busy)
+        trio.run(_run, operations, config, mounted, noted, lambda: ready(look.told()))
+    finally:
+        # It unmounts by the path, where by now there may be the mount of another daemon.
+        pyfuse3.close(unmount=kernel_mounts.mount_at(config.mountpoint) == mounted)
+        if commits is not None:
+            commits.close()
+        store.close()
+    log.info("%s is unmounted", config.mountpoint)
+
+
+class _Look:
+    """A first look at a source, in a thread of its own while it is being mounted."""
+
+    def __init__(self, source: str, store: Store) -> None:
+        self._source = source
+        self._store = store
+        self._problem: str | None = None
+        self._thread = threading.Thread(target=self._look, name="zarrfuse-look", daemon=True)
+        self._thread.start()
+        self._until = time.monotonic() + LOOKED_FOR_S
+
+    def _look(self) -> None:
+        problem = first_look(self._store)
+        if problem is not None:
+            self._problem = f"the source {self._source}: {problem}"
+            log.warning("%s", self._problem)
+
+    def told(self) -> str | None:
+        """What is wrong, in a sentence, if that is known by now; waits a moment for it."""
+        self._thread.join(max(0.0, self._until - time.monotonic()))
+        return self._problem
+
+
+def _entry_of(root: Folder) -> Entry:
+    entry = root.lookup("")
+    return Entry("", Kind.FOLDER, 0, entry.mtime_ns, access=entry.access)
+
+
+def _settle_process() -> None:
+    """Limits and intervals of the interpreter that suit a file system."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    # Listings make objects by the 100,000 and no cycles: looking for some took 7 % of `ls -l`.
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
+def _mount(operations: Operations, config: MountConfig) -> None:
+    """`pyfuse3.init`; what libfuse prints when it fails becomes the reason."""
+    name = config.source.encode("ascii", "backslashreplace").decode()
+    options = ["subtype=zarrfuse", f"fsname={_escaped(name)}"]
+    options += filter(_is_for_libfuse, config.options)  # of two that contradict, the last counts
+    if config.allow_other:
+        options.append("allow_other")
+    if not config.read_write:
+        options.append("ro")
+    if config.read_write or not _OF_OTHERS.isdisjoint(options):
+        options.append("default_permissions")  # else the disk checks, which knows ACLs, too
+    with tempfile.TemporaryFile() as said:
+        stderr = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            pyfuse3.init(operations, config.mountpoint, options)  # type: ignore[arg-type]  # in order
+        except RuntimeError as error:
+            said.seek(0)
+            text = said.read().decode(errors="replace").strip().replace("\n", "; ")
+            raise MountError(f"{config.mountpoint} cannot be mounted: {text or error}") from None
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+_OF_OTHERS = frozenset({"allow_other", "allow_root"})
+
+
+def _is_for_libfuse(option: str) -> bool:
+    """Not what is ours, nor what would make the mount another: mount(8) says `rw` by default."""
+    return option not in ("nonempty", "rw", "defaults") and not option.startswith("subtype=")
+
+
+def _escaped(value: str) -> str:
+    """`value` as libfuse takes it in an option: a comma would end it."""
+    return value.replace("\\", "\\\\").replace(",", "\\,")
+
+
+async def _run(
+    operations: Operations,
+    config: MountConfig,
+    mounted: kernel_mounts.Mount | None,
+    noted: list[int],
+    ready: Callable[[], None],
+) -> None:
+    try:
+        async with trio.open_nursery() as nursery:
+            is_ready = trio.Event()
+            nursery.start_soon(_obey_signals, config.mountpoint, mounted, noted, is_ready)
+            nursery.start_soon(_tune_and_say_ready, config, mounted, ready, is_ready)
+            await operations.serve(_MOST_REQUESTS)
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        refusals = group.subgroup(MountError)
+        if refusals is None:
+            _, others = group.split(ConnectionAbortedError)
+            if others is None and kernel_mounts.mount_at(config.mountpoint) != mounted:
+                return  # the last user of a detached mount is gone, in the middle of a request
+            raise
+        raise refusals.exceptions[0] from None
+
+
+async def _tune_and_say_ready(
+    config: MountConfig,
+    mounted: kernel_mounts.Mount | None,
+    ready: Callable[[], None],
+    is_ready: trio.Event,
+) -> None:
+    # The kernel takes its limits from our answer to INIT: what is set before that is lost.
+    if await trio.to_thread.run_sync(kernel_mounts.answer_of, config.mountpoint) != 0:
+        raise MountError(f"{config.mountpoint} is mounted but does not answer")
+    if mounted is not None:
+        tuning = config.tuning
+        for refused in kernel_mounts.tune(mounted, tuning.readahead_kib, tuning.max_background):
+            log.debug("not raised: %s", refused)
+    await trio.to_thread.run_sync(ready)
+    is_ready.set()
+    if config.view in DECODING:
+        threading.Thread(target=prepare, name="zarrfuse-imports", daemon=True).start()
+
+
+def _obeyed_signals() -> list[signal.Signals]:
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # nohup: it is to stay
+    return [number for number in _SIGNALS if number != signal.SIGHUP or not ignored]
+
+
+def _note_signals() -> list[int]:
+    """From now on signals are noted in this list, but for the time of `_obey_signals`.
+
+    One that ended the process while it mounts or unmounts would leave the mountpoint behind.
+    """
+    noted: list[int] = []
+    for number in _obeyed_signals():
+        signal.signal(number, lambda number, _: noted.append(number))
+    return noted
+
+
+async def _obey_signals(
+    mountpoint: str, mounted: kernel_mounts.Mount | None, noted: list[int], is_ready: trio.Event
+) -> None:
+    """The first signal unmounts if nothing is in use, the second detaches, the third ends.
+
+    Waits until the mount is ready: until then it is in use by the daemon itself, which looks whether
+    it answers.
+    """
+
+    def unmount(lazy: bool) -> None:
+        if (
+            kernel_mounts.mount_at(mountpoint) != mounted
+        ):  # detached before; there may be another by now
+            raise MountError(f"{mountpoint} is detached, and files are open")
+        kernel_mounts.unmount(mountpoint, lazy=lazy)
+
+    with trio.open_signal_receiver(*_obeyed_signals()) as signals:
+        for number in noted:
+            os.kill(os.getpid(), number)
+        await is_ready.wait()
+        count = 0
+        async for number in signals:
+            count += 1
+            log.info("%s: unmounting %s", signal.Signals(number).name, mountpoint)
+            if count > 2:
+                pyfuse3.terminate()
+                return
+            try:
+                await trio.to_thread.run_sync(unmount, count > 1)
+            except MountError as error:
+                log.warning(
+                    "%s; a %s", error, ("second signal detaches it", "third ends it")[count - 1]
+                )
+            except OSError as error:  # no descriptor or memory left for another process
+                log.warning("fusermount3 cannot be run: %s", error.strerror)
+
+
+class _OneLine(logging.Filter):
+    """Escapes what a name or a message may hold: it must not forge lines of the log, or stop one."""
+
+    _ESCAPED: ClassVar = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See `logging.Filter`."""
+        text = record.getMessage().encode("utf-8", "backslashreplace").decode()
+        record.msg, record.args = text.translate(self._ESCAPED), None
+        return True
+
+
+class _Prioritised(logging.Formatter):
+    """Puts `<N>` before each line, which systemd takes for its priority."""
+
+    _PRIORITIES = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        level = next((n for least, n in self._PRIORITIES if record.levelno >= least), 7)
+        return "\n".join(f"<{level}>{line}" for line in super().format(record).splitlines())
+
+
+def _log_to(config: MountConfig) -> None:
+    """Send the log to the file that was asked for, or to where this process is looked after."""
+    style = "%(asctime)s %(levelname)s %(message)s"
+    handler: logging.Handler
+    if config.log_file is not None:
+        try:
+            handler = logging.FileHandler(config.log_file)
+        except OSError as error:
+            raise MountError(
+                f"the log {config.log_file} cannot be written: {error.strerror}"
+            ) from None
+        handler.setFormatter(logging.Formatter(style))
+    elif not config.foreground and os.path.exists("/dev/log"):
+        handler = logging.handlers.SysLogHandler("/dev/log")
+        handler.setFormatter(logging.Formatter("zarrfuse[%(process)d]: %(message)s"))
+    else:
+        handler = logging.StreamHandler()
+        under_systemd = "JOURNAL_STREAM" in os.environ
+        handler.setFormatter(
+            _Prioritised("%(message)s") if under_systemd else logging.Formatter(style)
+        )
+    handler.addFilter(_OneLine())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.DEBUG if config.verbose else logging.INFO)
+    logging.getLogger("pyfuse3").setLevel(logging.WARNING)

@@ -1,0 +1,334 @@
+"""One bucket: the requests that are made of an object store, their time limits, and what went wrong.
+
+Owns every call of `obstore`. Used by `object` and `object_reader`. A path here is a whole key of the
+bucket.
+
+**Time limits.** Each request has to be through within `Patience.answer_s`, and is made again only while
+`retry_s` have not passed, so that a server that takes connections and says nothing is known to be dead
+after 10 s. Uploads of more than 4 MiB and copies within the store may rightly take longer: they get
+`upload_s`, and are made only after the server has answered a short question.
+
+**Processes.** What `obstore` runs on does not survive a fork. A call in a forked process raises instead of
+waiting for ever: open the store after the fork.
+"""
+
+import errno
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from zlib import crc32
+
+import obstore
+from obstore import exceptions
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from zarrfuse.errors import (
+    Denied,
+    Exists,
+    NotFound,
+    NotSupported,
+    SourceDenied,
+    SourceError,
+    SourceTimedOut,
+    Stale,
+    TimedOut,
+    UnusableSource,
+    ZarrfuseError,
+)
+from zarrfuse.stores.object.url import ObjectUrl
+
+SHORT_UPLOAD_BYTES = 4 << 20
+SINGLE_PUT_BYTES = 64 << 20
+_MULTIPART_BYTES = 16 << 20
+_MULTIPARTS_AT_ONCE = 4
+
+_HTTP_ALLOWED = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "ALLOW_HTTP")
+_ENDPOINTS = (
+    "AWS_ENDPOINT",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AZURE_ENDPOINT",
+    "AZURE_STORAGE_ENDPOINT",
+)
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (for a public bucket: AWS_SKIP_SIGNATURE=true)",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS (for a public bucket: GOOGLE_SKIP_SIGNATURE=true)",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+
+# Where `obstore` looks for credentials if none are set: the services of virtual machines.
+_ASKED_FOR_CREDENTIALS = re.compile(
+    "/latest/(?:api/token|meta-data)|/computeMetadata/|/metadata/identity/"
+)
+
+_first_process: list[int] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for an object store, in seconds."""
+
+    connect_s: float = 3.0
+    answer_s: float = 10.0
+    """For all of one request and its answer."""
+    upload_s: float = 120.0
+    """The same, where the store has more than 4 MiB to take or to copy."""
+    retries: int = 2
+    retry_s: float = 8.0
+    """After that long since the first try, nothing is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the store says of one object: bytes, time, and what tells it from any other of its name.
+
+    Object stores tell times in seconds. The rest of `mtime_ns` is made of the ETag, so that of two
+    objects that were stored in one second the kernel never takes one for the other.
+    """
+
+    size: int
+    mtime_ns: int
+    e_tag: str | None
+    version: str | None
+
+
+class Bucket:
+    """The objects of one bucket. Every call may wait, and raises what is in `zarrfuse.errors`.
+
+    Raises `SourceError` where its settings, from the environment, make no sense.
+    """
+
+    def __init__(self, url: ObjectUrl, patience: Patience) -> None:
+        self.url = url
+        self._creates = True
+        if not _first_process:
+            _first_process.append(os.getpid())
+        try:
+            self._quick = _client(url, patience, patience.answer_s, patience.retries)
+            self._slow = _client(url, patience, patience.upload_s, 0)
+        except (exceptions.BaseError, ValueError) as error:
+            raise UnusableSource(
+                f"the source {url} cannot be used: {_said(error)}: look at"
+                f" {_CREDENTIALS[url.scheme]}"
+            ) from None
+
+    def check(self) -> bool:
+        """Whether there is any object below the URL. Raises `SourceError` for what cannot be used."""
+        url = self.url
+        try:
+            return self.any_below(url.prefix)
+        except NotFound:
+            raise SourceError(f"the source {url}: there is no bucket {url.bucket}") from None
+        except Denied as error:
+            raise SourceDenied(
+                f"the source {url} may not be listed with the credentials that are set: look at"
+                f" {_CREDENTIALS[url.scheme]} ({error})"
+            ) from None
+        except TimedOut as error:
+            raise SourceTimedOut(f"the source {url} does not answer: {error}") from None
+        except ZarrfuseError as error:
+            raise SourceError(f"the source {url} cannot be listed: {error}") from None
+
+    def find(self, path: str) -> Found:
+        """What there is to tell of one object. Raises `NotFound`."""
+        with self._told(path):
+            return found(obstore.head(self._quick, path))
+
+    def list(self, path: str) -> tuple[Sequence[tuple[str, Found]], Sequence[str]]:
+        """(objects, folders) directly below a path, by their whole keys, in as many requests as it takes.
+
+        The object with the path itself as its key is the marker `path/` of a folder.
+        """
+        with self._told(path):
+            listed = obstore.list_with_delimiter(self._quick, path or None)
+        objects = [(one["path"], found(one)) for one in listed["objects"]]
+        return objects, listed["common_prefixes"]
+
+    def any_below(self, path: str, *, but_marker: bool = False) -> bool:
+        """Whether there is any object below a path; `but_marker`: another than the folder's marker."""
+        try:
+            with self._told(path):
+                for some in obstore.list(self._quick, path or None, chunk_size=2):
+                    if any(one["path"] != path or not but_marker for one in some):
+                        return True
+        except NotSupported:  # one whose name no path can have
+            return True
+        return False
+
+    def get(self, path: str, start: int, stop: int, of: Found) -> memoryview:
+        """Bytes [start, stop) of the object that `of` was told of. Raises `Stale` if it is another."""
+        options: Any = {"range": (start, stop)}
+        if of.version is not None:
+            options["version"] = of.version
+        elif of.e_tag is not None:
+            options["if_match"] = of.e_tag
+        try:
+            with self._told(path):
+                answer = obstore.get(self._quick, path, options=options)
+                if of.version is None and of.e_tag is None and found(answer.meta) != of:
+                    raise Stale(f"{path} was replaced while it was open")
+                data = memoryview(answer.bytes())
+        except NotFound:
+            raise Stale(f"{path} was deleted while it was open") from None
+        if len(data) != stop - start:
+            raise Stale(f"{path} became shorter while it was open")
+        return data
+
+    def put(self, path: str, pieces: Iterable[bytes], size: int, *, new: bool) -> None:
+        """Store `size` bytes under a path, at once; `new`: raises `Exists` if there is something."""
+        if size > SHORT_UPLOAD_BYTES or (new and not self._creates):
+            self._is_there(path, new=new)  # and it answers
+        client = self._quick if size <= SHORT_UPLOAD_BYTES else self._slow
+        if size > SINGLE_PUT_BYTES:  # in parts there is no condition: what came since is replaced
+            with self._told(path):
+                obstore.put(
+                    client,
+                    path,
+                    iter(pieces),
+                    use_multipart=True,
+                    chunk_size=_MULTIPART_BYTES,
+                    max_concurrency=_MULTIPARTS_AT_ONCE,
+                )
+            return
+        data = b"".join(pieces)
+        if new and self._creates:
+            try:
+                with self._told(path):
+                    obstore.put(client, path, data, mode="create", use_multipart=False)
+            except NotSupported:
+                self._creates = False
+                self._is_there(path, new=True)
+            else:
+                return
+        with self._told(path):
+            obstore.put(client, path, data, use_multipart=False)
+
+    def copy(self, path: str, new_path: str, *, new: bool) -> None:
+        """Store an object under a second path; `new`: raises `Exists` if there is something.
+
+        Where the store knows no such condition, what came since this has looked is replaced.
+        """
+        self._is_there(new_path, new=new)
+        if new:
+            try:
+                with self._told(f"{path} to {new_path}"):
+                    obstore.copy(self._slow, path, new_path, overwrite=False)
+            except NotSupported:
+                pass
+            else:
+                return
+        with self._told(f"{path} to {new_path}"):
+            obstore.copy(self._slow, path, new_path)
+
+    def delete(self, path: str) -> None:
+        """Delete an object; one that is not there is no error on every kind of store."""
+        with self._told(path):
+            obstore.delete(self._quick, path)
+
+    def _is_there(self, path: str, *, new: bool) -> None:
+        try:
+            self.find(path)
+        except NotFound:
+            return
+        if new:
+            raise Exists(f"{path} is there")
+
+    @contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Raises our exceptions for those of `obstore`."""
+        if os.getpid() != _first_process[0]:
+            raise ZarrfuseError(f"{what}: the object store {self.url} was opened before a fork")
+        errors: Any = exceptions
+        try:
+            yield
+        except FileNotFoundError:
+            raise NotFound(f"no key {what}") from None
+        except errors.AlreadyExistsError:
+            raise Exists(f"{what} is there") from None
+        except errors.PreconditionError:
+            raise Stale(f"{what} was replaced while it was open") from None
+        except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
+            raise Denied(f"{what}: the object store refuses: {_said(error)}") from None
+        except errors.InvalidPathError as error:
+            raise NotSupported(
+                f"{what} cannot be listed, since it holds a key that is no path: {_said(error)}"
+            ) from None
+        except errors.NotSupportedError as error:
+            raise NotSupported(f"{what}: {_said(error)}") from None
+        except errors.BaseError as error:
+            raise _failed(what, error) from None
+
+
+def found(one: Any) -> Found:
+    """What `obstore` says of an object, as ours."""
+    when: datetime = one["last_modified"]
+    e_tag = one["e_tag"]
+    # Lists have quotes around it or have not, the answer for one object may have the other.
+    below_second = crc32(e_tag.strip('"').encode()) % 10**9 if e_tag else 0
+    return Found(
+        one["size"], int(when.timestamp()) * 10**9 + below_second, e_tag, one["version"] or None
+    )
+
+
+def _failed(what: str, error: Exception) -> ZarrfuseError | OSError:
+    """For what `obstore` has no class of its own, or not in every call: listings know none at all."""
+    whole = str(error)
+    if "NoSuchBucket" in whole or "ContainerNotFound" in whole:
+        return NotFound(f"{what}: there is no such bucket")
+    if _ASKED_FOR_CREDENTIALS.search(whole):
+        return Denied(f"{what}: no credentials are set, and this machine has none: {_said(error)}")
+    if "TimedOut" in whole or "kind: Timeout" in whole:
+        return TimedOut(f"{what}: the object store did not answer in time")
+    status = re.search(r"status code: (\d+)", whole)
+    match status[1] if status else "":
+        case "401" | "403":
+            return Denied(f"{what}: the object store refuses: {_said(error)}")
+        case "416":  # of a range: the object ends before it
+            return Stale(f"{what} became shorter while it was open")
+        case "501":
+            return NotSupported(f"{what}: the object store cannot do that: {_said(error)}")
+        case "507":
+            return OSError(errno.ENOSPC, f"{what}: the object store is full: {_said(error)}")
+    return ZarrfuseError(f"{what}: the object store failed: {_said(error)}")
+
+
+def _said(error: Exception) -> str:
+    """The heart of what `obstore` says in many lines, without what may be secret in URLs."""
+    whole = str(error)
+    code, message = (re.search(rf"<{tag}>([^<]+)</{tag}>", whole) for tag in ("Code", "Message"))
+    if code or message:
+        return ": ".join(part[1] for part in (code, message) if part)
+    if system := re.search(r'message: "([^"]+)"', whole):
+        return system[1]
+    first = whole.split("\n", 1)[0].strip()
+    return re.sub(r"\?\S*", "", first)[:300]
+
+
+def _client(
+    url: ObjectUrl, patience: Patience, answer_s: float, retries: int
+) -> S3Store | GCSStore | AzureStore:
+    environment = os.environ
+    allow_http = any(environment.get(name, "").lower() in ("true", "1") for name in _HTTP_ALLOWED)
+    allow_http |= any(environment.get(name, "").startswith("http://") for name in _ENDPOINTS)
+    settings: Any = {
+        "client_options": {
+            "allow_http": allow_http,
+            "connect_timeout": timedelta(seconds=patience.connect_s),
+            "timeout": timedelta(seconds=answer_s),
+        },
+        "retry_config": {
+            "max_retries": retries,
+            "retry_timeout": timedelta(seconds=patience.retry_s),
+        },
+    }
+    if url.scheme == "gs":
+        return GCSStore(url.bucket, **settings)
+    if url.scheme == "az":
+        return AzureStore(url.bucket, **settings)
+    if "AWS_COPY_IF_NOT_EXISTS" not in environment:
+        settings["copy_if_not_exists"] = "multipart"  # the way of Amazon's
+    return S3Store(url.bucket, **settings)

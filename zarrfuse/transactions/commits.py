@@ -1,0 +1,476 @@
+"""Stores and deletes chunks and documents, wholly or not at all.
+
+Owns the order of things in a commit. Used by `spooled` and by views. It must not know which bytes go
+where: who calls it has split them.
+
+What is stored under one key is renamed (or put) there, and that is that. What is stored under several is
+put into the workspace as temporary parts first, with all bytes on the disk. Then a journal is put, and
+from that moment the commit counts, for everybody who looks through `forward`. Then the parts are moved
+to their keys, and the journal goes. From the journal on all is under the lock of the chunk.
+
+What happens when a call of the store fails is told in `several`.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from itertools import repeat
+from typing import NamedTuple
+
+from zarrfuse.errors import Exists, NotFound, NotSupported, ZarrfuseError, text_of
+from zarrfuse.stores.access import Access
+from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
+from zarrfuse.stores.descriptor import copied_by_kernel, write_full
+from zarrfuse.transactions import journal as journals
+from zarrfuse.transactions.apply_journal import finish_journal, folder_of, make_folders, with_folder
+from zarrfuse.transactions.in_flight import UnderWay
+from zarrfuse.transactions.journal import Journal, Judge, Part
+from zarrfuse.transactions.keys_workspace import KeysWorkspace
+from zarrfuse.transactions.local_workspace import LocalWorkspace
+from zarrfuse.transactions.locks import Locks, stripe_of
+from zarrfuse.transactions.multi_key_commit import Several
+from zarrfuse.transactions.recovered_view import RolledForward, rolled_forward, unwrapped
+from zarrfuse.transactions.recovery import finish, recover
+from zarrfuse.transactions.rollback import OnDisk, close_quietly, discard
+from zarrfuse.transactions.spool import Spool, nameless_spool
+from zarrfuse.transactions.workspace import Workspace, own_folder_of
+
+log = logging.getLogger(__name__)
+
+_COPIED_AT_ONCE = 1 << 20
+CLOSE_WAITS_S = 10.0
+"""So long `Commits.close` waits for commits of threads that were given up on."""
+
+
+class Target(NamedTuple):
+    """The stored key that bytes [start, stop) of a chunk go to."""
+
+    key: str
+    start: int
+    stop: int
+
+
+class Commits:
+    """Stores and deletes chunks and documents. One for a store and process; any thread may call it.
+
+    `spool_dir` is where spool files lie, unless in the workspace of a local store or, for others, where
+    temporary files go. `judge` says which journals are done, `timeout_s` how long a lock is waited for.
+    `in_place`: whether ordinary files are changed in place, if the store can; else all are stored whole.
+    """
+
+    def __init__(
+        self,
+        store: WritableStore,
+        spool_dir: str | None = None,
+        *,
+        judge: Judge | None = None,
+        timeout_s: float | None = None,
+        in_place: bool = True,
+    ) -> None:
+        self.store = store
+        self.in_place = in_place and store.in_place
+        # Journals are made and done in what is stored, and not in how that is shown.
+        self._stored = unwrapped(store)
+        self._spool_dir = spool_dir
+        self._judge = judge
+        self._shown = rolled_forward(self._stored, judge)
+        own = own_folder_of(store)
+        self._workspace: Workspace = (
+            KeysWorkspace(self._stored) if own is None else LocalWorkspace(own)
+        )
+        self._several = Several(self._stored, self._workspace, judge)
+        self._under_way = UnderWay()
+        self.locks = Locks(own, self._workspace, timeout_s)
+
+    def recover(self) -> None:
+        """Do what processes that died have left in journals, and delete what else they left.
+
+        What cannot be done is logged and stays, shown as if it were done. Raises `Denied`, with the
+        reason, where what is to be stored could not be kept from others.
+        """
+        was_used = self._workspace.is_used
+        recover(self._stored, self._workspace, self.locks, self._judge)
+        if not was_used:
+            with self._under_way.stopped(0) as is_quiet:
+                if is_quiet:  # by now others may have stored something through this, too
+                    self._workspace.close(keep=self._has_journals())
+
+    def close(self) -> None:
+        """Delete what only this process needs. All spools have been closed, and none can be made any more.
+
+        What could not be done of its commits is tried again; if it still cannot, it stays. Where a
+        commit is still under way after `CLOSE_WAITS_S`, all stays, and is left to `recover`.
+        """
+        with self._under_way.stopped(CLOSE_WAITS_S, for_good=True) as is_quiet:
+            if is_quiet:
+                self._close()
+            else:
+                log.error("something is still being stored: what is left over is deleted later")
+
+    def _close(self) -> None:
+        for key in list(self._several.unfinished):
+            try:
+                finish(self._stored, self.locks, journals.name_of(key), self._judge)
+            except (ZarrfuseError, OSError) as error:
+                log.error("storing %s is left to be finished later: %s", key, text_of(error))
+        keep = self._has_journals()
+        self._several.unfinished.clear()
+        self.locks.close()
+        self._workspace.close(keep=keep)
+
+    def _has_journals(self) -> bool:
+        """Whether a journal of this process is there, which names its temporary parts."""
+        return any(self._may_be_there(journals.key_of(key)) for key in self._several.unfinished)
+
+    # -- spools
+
+    def spool(self) -> Spool:
+        """A new, empty spool file.
+
+        Raises `OSError`, EBUSY if the store is closed, and `Denied` where no workspace may be made.
+        """
+        with self._under_way.one():
+            opened = None if self._spool_dir else self._workspace.open_spool()
+        if opened is None:
+            return nameless_spool(self._spool_dir)
+        fd, key = opened
+        return Spool(fd, key, self._stored.remove)
+
+    def sync(self, spool: Spool) -> None:
+        """Wait until a spool that was given, and so is the stored file, will outlive the machine."""
+        os.fsync(spool.fd)
+        if spool.is_given and spool.key is not None:
+            with suppress(NotFound):  # deleted since
+                self._stored.sync_folder(folder_of(spool.key))
+
+    @contextmanager
+    def _one(self) -> Iterator[None]:
+        """One that stores or deletes; it does not look up the same folders again and again."""
+        with self._under_way.one(), self._stored.same_folders():
+            yield
+
+    # -- storing
+
+    def store_spool(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        spool: Spool,
+        *,
+        mtime_ns: int | None = None,
+        access: Access | None = None,
+        sync: bool = False,
+        new: bool = False,
+    ) -> None:
+        """Store the bytes of a spool file as the chunk or document `key`.
+
+        Each target is (stored key, start, stop); folders they need are made. `access`: the owner and
+        mode of what is stored; those of what it replaces unless given. `new`: raises `Exists` if
+        any is there. `sync`: outlives the machine; several always do. With one target a spool file in
+        the workspace becomes the stored file (`Spool.is_given`). Raises what the store raises.
+        """
+        with self._one():
+            if len(targets) == 1:
+                self._finish_left_over(key)
+                self._store_one(targets[0], spool, mtime_ns, access, sync=sync, new=new)
+            else:
+                self._store_several(key, targets, spool.fd, mtime_ns, access, new=new)
+
+    def store_file(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        source_key: str,
+        *,
+        keep: bool = False,
+        new: bool = False,
+    ) -> None:
+        """Store the stored file `source_key` as the chunk or document `key`, with its time and mode.
+
+        The file is gone then unless `keep`; in the same moment, unless the chunk has several parts and
+        another folder: a process that dies may leave both. Raises as `store_spool`, and
+        `NotFound`.
+        """
+        with self._one():
+            self._finish_left_over(key)
+            self._store_file(key, targets, source_key, keep=keep, new=new)
+
+    def _store_file(
+        self, key: str, targets: Sequence[Target], source_key: str, *, keep: bool, new: bool
+    ) -> None:
+        store = self._stored
+        if len(targets) == 1:
+            target = targets[0]
+            if (target.start, target.stop) == (0, store.stat(source_key).size):
+                if keep:
+                    self._link(source_key, target.key, new=new)
+                else:
+                    self._rename(source_key, target.key, new=new, sync=False)
+                return
+        reader = store.open(source_key)
+        spool = None
+        try:
+            if isinstance(reader, OnDisk):
+                fd = like = reader.fileno()
+            else:
+                like = None  # a store whose files have no modes
+                spool = nameless_spool(self._spool_dir)
+                fd = spool.fd
+                copy_reader(reader, fd, reader.size)
+            # A journal deletes nothing elsewhere: whoever could leave one there would delete anything.
+            is_near = folder_of(source_key) == folder_of(key)
+            also = (Part(source_key, None),) if is_near and not keep else ()
+            self._store_several(key, targets, fd, reader.mtime_ns, like, new=new, also=also)
+            if not is_near and not keep:
+                store.remove(source_key)
+        finally:
+            close_quietly(reader)
+            if spool is not None:
+                spool.close()
+
+    def _store_one(
+        self,
+        target: Target,
+        spool: Spool,
+        mtime_ns: int | None,
+        access: Access | None,
+        *,
+        sync: bool,
+        new: bool,
+    ) -> None:
+        store = self._stored
+        if not store.in_place:
+            store.put(
+                target.key,
+                spool.fd,
+                target.start,
+                target.stop,
+                sync=sync,
+                new=new,
+                mtime_ns=mtime_ns,
+            )
+            return
+        like = target.key if access is None else access
+        is_whole = (target.start, target.stop) == (0, spool.size)
+        if spool.key is not None and is_whole and not spool.is_given:
+            source = spool.key
+            with_folder(store, target.key, lambda: store.dress(source, like), sync=sync)
+            if mtime_ns is not None:
+                os.utime(spool.fd, ns=(mtime_ns, mtime_ns))
+            if sync:
+                os.fsync(spool.fd)
+            try:
+                self._rename(source, target.key, new=new, sync=sync)
+            except BaseException:
+                if not self._is_there(source):  # it has been renamed all the same
+                    spool.give(target.key)
+                raise
+            spool.give(target.key)
+        else:
+            sync = True  # what is stored is not the spool file, so a later `sync` could not find it
+            source = self._workspace.temporary()
+            put = partial(store.put, source, spool.fd, target.start, target.stop, sync=sync)
+            try:
+                with_folder(store, target.key, lambda: put(mtime_ns=mtime_ns, like=like), sync=sync)
+                self._rename(source, target.key, new=new, sync=sync)
+            except BaseException:
+                discard(store, [Part(target.key, source)])
+                raise
+        if sync:
+            store.sync_folder(folder_of(target.key))
+
+    def _rename(self, source: str, key: str, *, new: bool, sync: bool) -> None:
+        rename = partial(self._stored.rename, source, key, replace=not new)
+        with_folder(self._stored, key, rename, sync=sync)
+
+    def _link(self, source: str, key: str, *, new: bool) -> None:
+        store = self._stored
+        make_folders(store, folder_of(key), sync=False)
+        if new:
+            store.link(source, key)
+            return
+        temporary = self._workspace.temporary()
+        try:
+            store.link(source, temporary)
+            store.rename(temporary, key)
+        finally:  # it is still there where both were names of one file already
+            discard(store, [Part(key, temporary)])
+
+    def _store_several(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        fd: int,
+        mtime_ns: int | None,
+        like: int | Access | None,
+        *,
+        new: bool,
+        also: Iterable[Part] = (),
+    ) -> None:
+        # Bytes are written before the lock is taken: who reads the chunk does not wait for them.
+        parts = self._put_parts(targets, fd, mtime_ns, like)
+        begun = False
+        try:
+            with self.locks.exclusive(key):
+                self._finish(key)
+                if new:
+                    self._refuse_replacing(key, [target.key for target in targets])
+                begun = True  # from here on they are up to `several`
+                self._carry_out(Journal(key, (*parts, *also)))
+        except BaseException:
+            if not begun:
+                discard(self._stored, parts)
+            raise
+
+    def _put_parts(
+        self,
+        targets: Sequence[Target],
+        fd: int,
+        mtime_ns: int | None,
+        like: int | Access | None,
+    ) -> Sequence[Part]:
+        """Put the temporary parts, so that they outlive the machine, and make the folders."""
+        store = self._stored
+        for folder in dict.fromkeys(folder_of(target.key) for target in targets):
+            if folder and not self._is_there(folder):
+                make_folders(store, folder)
+        parts: list[Part] = []
+        temporaries = self._workspace.temporaries(len(targets))
+        try:
+            for target, temporary in zip(targets, temporaries, strict=True):
+                parts.append(Part(target.key, temporary))
+                store.put(
+                    *(temporary, fd, target.start, target.stop),
+                    mtime_ns=mtime_ns,
+                    like=target.key if like is None else like,
+                )
+            if store.in_place:
+                store.sync_folder(folder_of(temporaries[0]))
+        except BaseException:
+            discard(store, parts)
+            raise
+        return parts
+
+    # -- renaming
+
+    def rename(
+        self,
+        key: str,
+        stored: Sequence[str],
+        source_key: str,
+        source: Sequence[str],
+        *,
+        new: bool = False,
+    ) -> None:
+        """Make the parts `source` of the chunk `source_key` the parts `stored` of the chunk `key`.
+
+        All at once: each part gets a second name in the workspace, and one journal moves these and deletes
+        the old names. What the chunk `key` was is replaced; `new`: raises `Exists` if any of it is there.
+        Raises `NotSupported` where files have no second names, `NotFound` if a part is missing, and what
+        the store raises.
+        """
+        if not self._stored.in_place:
+            raise NotSupported("a key of this store has no second name")
+        stripes = {stripe_of(each): each for each in (key, source_key)}
+        with self._one(), ExitStack() as locks:
+            for stripe in sorted(stripes):  # all take them in this order
+                locks.enter_context(self.locks.exclusive(stripes[stripe]))
+            self._finish(source_key)
+            self._finish(key)
+            if new:
+                self._refuse_replacing(key, stored)
+            # A journal of the source that came back with the machine would contradict this one.
+            self._stored.sync_folder(OWN_NAME)
+            for folder in dict.fromkeys(map(folder_of, stored)):
+                make_folders(self._stored, folder)
+            parts: list[Part] = []
+            try:
+                temporaries = self._workspace.temporaries(len(stored))
+                for old, key_of_part, temporary in zip(source, stored, temporaries, strict=True):
+                    self._stored.link(old, temporary)
+                    parts.append(Part(key_of_part, temporary))
+                self._stored.sync_folder(self._workspace.folder())
+            except BaseException:
+                discard(self._stored, parts)
+                raise
+            deleted = map(Part, source, repeat(None), stored)
+            self._carry_out(Journal(key, (*parts, *deleted)))
+
+    # -- deleting
+
+    def delete(self, key: str, stored: Sequence[str]) -> None:
+        """Delete the stored keys of the chunk `key` at once; those that are absent are passed over.
+
+        Raises `NotFound` if all are, and what the store raises.
+        """
+        with self._one():
+            self._delete(key, stored)
+
+    def _delete(self, key: str, stored: Sequence[str]) -> None:
+        if len(stored) == 1:
+            self._finish_left_over(key)
+            self._stored.remove(stored[0])
+            return
+        with self.locks.exclusive(key):
+            self._finish(key)
+            there = [each for each in stored if self._is_there(each)]
+            if not there:
+                raise NotFound(f"no chunk {key}")
+            if len(there) == 1:
+                self._stored.remove(there[0])
+            else:
+                self._carry_out(Journal(key, tuple(Part(each, None) for each in there)))
+
+    # -- journals
+
+    def _carry_out(self, journal: Journal) -> None:
+        self._several.carry_out(journal)
+        if journal.key in self._several.unfinished and isinstance(self._shown, RolledForward):
+            self._shown.look(journal.key)  # who reads here sees at once what counts
+
+    def _finish_left_over(self, key: str) -> None:
+        """Do what a journal of the chunk says, if there is one, before it is stored as one key."""
+        if self._is_there(journals.key_of(key)):
+            with self.locks.exclusive(key):
+                self._finish(key)
+
+    def _finish(self, key: str) -> None:
+        """Do what a journal of the chunk says, if there is one. The lock is held."""
+        if self._is_there(journals.key_of(key)):
+            finish_journal(self._stored, journals.name_of(key), self._judge, is_replaced=True)
+
+    def _refuse_replacing(self, key: str, stored: Iterable[str]) -> None:
+        for each in stored:
+            if self._is_there(each):
+                raise Exists(f"{key} is there: {each}")
+
+    def _may_be_there(self, key: str) -> bool:
+        try:
+            return self._is_there(key)
+        except (ZarrfuseError, OSError):
+            return True
+
+    def _is_there(self, key: str) -> bool:
+        try:
+            self._stored.stat(key)
+        except NotFound:
+            return False
+        return True
+
+
+def copy_reader(reader: Reader, fd: int, size: int) -> None:
+    """Copy the first `size` bytes of a reader to the beginning of a file."""
+    at = copied_by_kernel(reader.fileno(), 0, size, fd) if isinstance(reader, OnDisk) else 0
+    buffer = memoryview(bytearray(min(size - at, _COPIED_AT_ONCE)))
+    while at < size:
+        piece = buffer[: size - at]
+        reader.readinto(piece, at)
+        write_all(fd, piece, at)
+        at += len(piece)
+
+
+def write_all(fd: int, data: bytes | memoryview, offset: int) -> None:
+    """Write all of `data` to a spool file at `offset`."""
+    write_full(fd, data, offset, "the spool file")

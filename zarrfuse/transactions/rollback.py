@@ -1,0 +1,142 @@
+"""Takes back a commit of which some parts have been moved and another cannot be.
+
+Owns what was stored before: held open while a commit moves its parts, it can be stored again. Used by
+`commits`. Taking back is a commit of its own, of the old bytes of the parts that were moved, whose
+journal takes the place of the first: so there is the new chunk before, and the old one from then on.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Protocol, runtime_checkable
+
+from zarrfuse.errors import NotFound, ZarrfuseError, text_of
+from zarrfuse.stores.base import Reader, WritableStore
+from zarrfuse.transactions import journal as journals
+from zarrfuse.transactions.journal import Journal, Part
+from zarrfuse.transactions.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+_MOST_OPEN = 64
+"""A chunk of more parts is not taken back: holding them would use up the descriptors."""
+
+
+@runtime_checkable
+class OnDisk(Protocol):
+    """A reader of a file that has a descriptor."""
+
+    def fileno(self) -> int:
+        """The descriptor; it stays the reader's to close."""
+
+
+class Before:
+    """What was stored under the keys of a journal; open until the end of the block."""
+
+    def __init__(self, store: WritableStore, journal: Journal) -> None:
+        self._store = store
+        self._journal = journal
+        self._old: dict[str, Reader | None] = {}
+
+    def __enter__(self) -> "Before":
+        if self._store.in_place and len(self._journal.parts) <= _MOST_OPEN:
+            for part in self._journal.parts:
+                self._open(part.key)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        for reader in self._old.values():
+            if reader is not None:
+                close_quietly(reader)
+
+    def _open(self, key: str) -> None:
+        try:
+            self._old[key] = self._store.open(key)
+        except NotFound:
+            self._old[key] = None
+        except (ZarrfuseError, OSError) as error:  # it may be written and not read, say
+            log.debug("%s could not be put back: %s", key, text_of(error))
+
+    def is_untouched(self, key: str) -> bool | None:
+        """Whether what is stored under a key is still what it was; None if that cannot be told."""
+        if key not in self._old:
+            return None
+        old = self._old[key]
+        try:
+            now = self._store.open(key)
+        except NotFound:
+            return old is None
+        except (ZarrfuseError, OSError):
+            return None
+        try:
+            if old is None or not isinstance(old, OnDisk) or not isinstance(now, OnDisk):
+                return False
+            return os.path.sameopenfile(old.fileno(), now.fileno())
+        finally:
+            close_quietly(now)
+
+    def journal(self, workspace: Workspace, moved: Sequence[Part]) -> Journal:
+        """Put the old bytes of the parts that were `moved`, and the journal that moves them back.
+
+        It takes the place of that of before, though the machine may not remember yet (`sync_folder`).
+        Raises whatever goes wrong; then the journal of before still stands, and no new part.
+        """
+        store = self._store
+        parts: list[Part] = []
+        back = None
+        try:
+            for part in moved:
+                reader = self._old[part.key]  # KeyError: too many, or not to be read
+                temporary = None
+                if reader is not None:
+                    if not isinstance(reader, OnDisk):
+                        raise TypeError(f"{part.key} is not open as a file")
+                    temporary = workspace.temporary()
+                    parts.append(Part(part.key, temporary))
+                    store.put(
+                        temporary,
+                        reader.fileno(),
+                        0,
+                        reader.size,
+                        mtime_ns=reader.mtime_ns,
+                        like=reader.fileno(),
+                    )
+                else:
+                    parts.append(Part(part.key, None))
+            store.sync_folder(workspace.folder())
+            back = Journal(self._journal.key, tuple(parts))
+            journals.put(store, back, workspace.temporary())
+        except BaseException:
+            if back is None or not journals.stands(store, back):
+                discard(store, parts)
+                raise
+        return back
+
+
+def close_quietly(reader: Reader) -> None:
+    """Close a reader of bytes that have been copied or are not needed: an error says nothing of them."""
+    with suppress(ZarrfuseError, OSError):
+        reader.close()
+
+
+def discard(store: WritableStore, parts: Iterable[Part]) -> None:
+    """Delete temporary parts that nothing names any more. One that cannot be is told of."""
+    for part in parts:
+        if part.temporary is None:
+            continue
+        try:
+            store.remove(part.temporary)
+        except NotFound:
+            continue
+        except (ZarrfuseError, OSError) as error:  # it goes with the workspace
+            log.warning("the temporary part %s stays: %s", part.temporary, text_of(error))

@@ -1,0 +1,189 @@
+"""The working copy of a chunk or document: written at any offset, and stored whole.
+
+Owns when bytes are copied and what has changed. Views make it and store it; who has a file open in a
+mount shares one. It must not know chunks.
+"""
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from zarrfuse.stores.access import Access, Change
+from zarrfuse.stores.base import Reader
+from zarrfuse.stores.descriptor import read_full
+from zarrfuse.transactions.commits import Commits, copy_reader, write_all
+from zarrfuse.transactions.rollback import OnDisk
+from zarrfuse.transactions.spool import Spool
+
+
+class WorkingCopy:
+    """The bytes of a file that is stored whole, for who changes it. Implements `views.base.Writer`.
+
+    `base` is the stored file: it is read until the first change, which copies it. Without, the copy
+    begins empty and `changed`. `is_new`: storing it for the first time must not replace anything.
+    `given`: owner and mode with which it is to be stored; None: those of what it replaces.
+    """
+
+    is_live = False
+
+    def __init__(
+        self, commits: Commits, base: Reader | None = None, *, is_new: bool = False
+    ) -> None:
+        self.access: Access | None = getattr(base, "access", None)
+        self.identity: int = getattr(base, "identity", 0)
+        self.is_new = is_new
+        self.given: Access | None = None
+        self._commits = commits
+        self._guard = threading.Lock()
+        self._base = base
+        self._spool: Spool | None = None
+        self._changed = base is None
+        self._set_mtime_ns: int | None = None
+        self._mtime_ns = time.time_ns() if base is None else base.mtime_ns
+
+    @property
+    def size(self) -> int:
+        """Bytes in it now."""
+        while True:  # no lock: another thread may put a new spool in the place of the old one
+            base = self._base  # first: it goes when there is a spool
+            spool = self._spool
+            try:
+                if spool is not None:
+                    return spool.size
+                return 0 if base is None else base.size
+            except (OSError, ValueError):
+                if self._spool is spool and self._base is base:
+                    raise
+
+    @property
+    def mtime_ns(self) -> int:
+        """The time it was changed last, or that was set since."""
+        return self._mtime_ns
+
+    @property
+    def changed(self) -> bool:
+        """Whether it holds what has not been stored."""
+        return self._changed
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        """See `stores.base.Reader`. Raises `Stale` for bytes behind the end."""
+        with self._held(wait):
+            if self._spool is not None:
+                read_full(self._spool.fd, buffer, offset, "the spool file", wait=wait)
+            elif self._base is not None:
+                self._base.readinto(buffer, offset, wait=wait)
+
+    def write(self, data: bytes | memoryview, offset: int) -> None:
+        """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
+        with self._held():
+            write_all(self._writable(None).fd, data, offset)
+            self._has_changed()
+
+    def truncate(self, size: int) -> None:
+        """Make it `size` bytes long."""
+        with self._held():
+            os.ftruncate(self._writable(size).fd, size)
+            self._has_changed()
+
+    def change(self, change: Change) -> None:
+        """Set the time with which it will be stored. Mode and owner are those of what is stored."""
+        if change.mtime_ns is not None:
+            with self._held():
+                self._set_mtime_ns = self._mtime_ns = change.mtime_ns
+                self._changed = True
+
+    @contextmanager
+    def to_store(self) -> Iterator[tuple[Spool, int | None]]:
+        """A block that stores it: the bytes, and the time with which to store them, unless now.
+
+        At the end it is no longer `changed`; after an error it is as before.
+        """
+        with self._held():
+            spool = self._writable(None)
+            try:
+                yield spool, self._set_mtime_ns
+            except BaseException:
+                if spool.is_given:  # it is stored, though what came behind that failed
+                    self.is_new = False
+                raise
+            self.is_new = False
+            self._changed = False
+            self._set_mtime_ns = None
+
+    def sync(self) -> None:
+        """Wait until what is stored of it will outlive the machine."""
+        with self._held():
+            if self._spool is not None:
+                if self._spool.is_given:  # else it was synced when it was stored
+                    self._commits.sync(self._spool)
+            elif isinstance(self._base, OnDisk):
+                os.fsync(self._base.fileno())
+
+    def close(self) -> None:
+        """Let go of it; what has not been stored is lost. A second call does nothing."""
+        with self._held():
+            spool, base = self._spool, self._base
+            self._spool = self._base = None
+            if spool is not None:
+                spool.close()
+            if base is not None:
+                base.close()
+
+    @contextmanager
+    def _held(self, wait: bool = True) -> Iterator[None]:
+        if not self._guard.acquire(blocking=wait):
+            raise BlockingIOError(errno.EAGAIN, "another thread writes")
+        try:
+            yield
+        finally:
+            self._guard.release()
+
+    def _writable(self, kept: int | None) -> Spool:
+        """A spool file that may be written, with the bytes of now, or the first `kept` of them."""
+        old = self._spool
+        if old is not None and not old.is_given:
+            return old
+        size = self.size if kept is None else min(kept, self.size)
+        spool = self._commits.spool()
+        try:
+            if old is not None:
+                copy_reader(_SpoolReader(old), spool.fd, size)
+            elif self._base is not None:
+                copy_reader(self._base, spool.fd, size)
+        except BaseException:
+            spool.close()
+            raise
+        base = self._base
+        self._spool = spool
+        self._base = None
+        if old is not None:
+            old.close()
+        if base is not None:
+            base.close()
+        return spool
+
+    def _has_changed(self) -> None:
+        self._changed = True
+        self._set_mtime_ns = None
+        self._mtime_ns = time.time_ns()
+
+
+class _SpoolReader:
+    """A spool file, to be copied."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self.size = spool.size
+        self.mtime_ns = 0
+
+    def fileno(self) -> int:
+        return self._spool.fd
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        read_full(self._spool.fd, buffer, offset, "the spool file", wait=wait)
+
+    def close(self) -> None:
+        """It stays open."""

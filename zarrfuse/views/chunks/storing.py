@@ -1,0 +1,219 @@
+"""Chunks as they are stored: which bytes go under which keys, and which chunks are not stored at all.
+
+Owns the splitting of a chunk by its parts' sizes, what is said of bytes that do not fit, and the
+skipping of empty chunks (ZEP 10). Used by `chunk_writing`. It must not know the names that a view
+shows, or who writes.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from zarrfuse.errors import (
+    Denied,
+    Exists,
+    IsAFolder,
+    NotAFolder,
+    NotEmpty,
+    NotFound,
+    NotSupported,
+    PartsDoNotFit,
+)
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.stores.access import Access
+from zarrfuse.stores.base import Kind, read
+from zarrfuse.stores.descriptor import read_full
+from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.spool import Spool
+from zarrfuse.views.base import join
+
+_LARGEST_JUDGED = 256 << 20
+"""A chunk of more bytes is stored without looking whether it is empty: it is decoded for that."""
+
+IsFill: TypeAlias = Callable[[ArrayNode, bytes | bytearray], bool]
+"""Whether the bytes of a chunk of an array hold nothing but its fill value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk of the grid of an array. `array` is the path of that, and `key` relative to it."""
+
+    node: ArrayNode
+    array: str
+    key: str
+
+    @property
+    def path(self) -> str:
+        """The key of the merged chunk from the root of the store."""
+        return join(self.array, self.key)
+
+    @property
+    def title(self) -> str:
+        """The chunk as a message names it."""
+        return f"{self.array or 'the root array'}: chunk {self.key}"
+
+    @property
+    def stored(self) -> list[str]:
+        """The keys that it is stored under, in the order of its bytes."""
+        if self.node.parts is None:
+            return [self.path]
+        return [self.path + leaf.key_suffix for leaf in self.node.parts.leaves]
+
+    @property
+    def folders(self) -> list[str]:
+        """The folders of its own that parts lie in, the innermost first."""
+        found = set()
+        above = self.path.rpartition("/")[0]
+        for suffix in () if self.node.parts is None else self.node.parts.nested:
+            folder = (self.path + suffix).rpartition("/")[0]
+            while folder != above:
+                found.add(folder)
+                folder = folder.rpartition("/")[0]
+        return sorted(found, key=len, reverse=True)
+
+    def refuse_unwritable(self) -> None:
+        """Raises `NotSupported` for a chunk that nobody could split."""
+        parts = self.node.parts
+        if parts is not None and not parts.writable:
+            count = sum(leaf.size is None for leaf in parts.leaves)
+            raise NotSupported(
+                f"{self.array or 'the root array'}: {count} parts of a chunk are of open size, "
+                "so chunks cannot be split and written"
+            )
+
+    def targets(self, nbytes: int) -> list[Target]:
+        """Which of its bytes go under which key. Raises `PartsDoNotFit`."""
+        if self.node.parts is None:
+            return [Target(self.path, 0, nbytes)]
+        try:
+            ranges = self.node.parts.split(nbytes)
+        except PartsDoNotFit as error:
+            raise PartsDoNotFit(f"{self.title}: {error}") from error
+        pairs = zip(self.stored, ranges, strict=True)
+        return [Target(key, start, stop) for key, (start, stop) in pairs]
+
+
+class ChunkStoring:
+    """Stores and deletes the chunks of one view. `is_fill` decides which are empty; without it none."""
+
+    def __init__(self, commits: Commits, is_fill: IsFill | None) -> None:
+        self._commits = commits
+        self._is_fill = is_fill
+
+    def store_spool(
+        self,
+        chunk: Chunk,
+        spool: Spool,
+        *,
+        mtime_ns: int | None = None,
+        access: Access | None = None,
+        sync: bool = False,
+        new: bool = False,
+    ) -> None:
+        """Store the bytes of a spool file as a chunk, or delete it if they are an empty chunk.
+
+        Raises `PartsDoNotFit`, with `new` `Exists`, and what stores raise; the chunk is as before.
+        """
+        targets = chunk.targets(spool.size)
+        if self._is_empty(chunk, spool.size, lambda: _bytes_of(spool)):
+            self._skip(chunk, sync=sync, new=new)
+            return
+        self._commits.store_spool(
+            *(chunk.path, targets, spool), mtime_ns=mtime_ns, access=access, sync=sync, new=new
+        )
+
+    def store_file(
+        self, chunk: Chunk, source_key: str, *, keep: bool = False, new: bool = False
+    ) -> bool:
+        """Store a stored file, which is gone then unless `keep`, as a chunk with the same time.
+
+        True if it has only got another name, False if it was split, or is empty and was deleted.
+        Raises as `store_spool`.
+        """
+        store = self._commits.store
+        nbytes = store.stat(source_key).size
+        targets = chunk.targets(nbytes)
+        if self._is_empty(chunk, nbytes, lambda: read(store, source_key, limit=nbytes)):
+            self._skip(chunk, new=new)
+            if not keep:
+                store.remove(source_key)
+            return False
+        self._commits.store_file(chunk.path, targets, source_key, keep=keep, new=new)
+        return len(targets) == 1
+
+    def rename(self, chunk: Chunk, to: Chunk, *, new: bool) -> bool:
+        """Make a chunk in several parts another one of its array; `new`: raises `Exists` if that is there.
+
+        Whether that was done: not for a chunk that is not whole, or in a store where files have one name.
+        """
+        if (chunk.node, chunk.array) != (to.node, to.array) or len(chunk.stored) < 2:
+            return False
+        try:
+            self._commits.rename(to.path, to.stored, chunk.path, chunk.stored, new=new)
+        except (NotFound, NotSupported):
+            return False
+        self.remove_folders(chunk)
+        return True
+
+    def delete(self, chunk: Chunk) -> None:
+        """Delete a chunk, which is all of its parts. Raises `NotFound`, `IsAFolder`."""
+        # Those that are not there now are deleted, too: somebody may be storing the chunk.
+        stored = [key for key in chunk.stored if self._may_be_file(key)]
+        if not stored:
+            raise IsAFolder(f"{chunk.path} is a folder")
+        self._commits.delete(chunk.path, stored)
+        self.remove_folders(chunk)
+
+    def remove_folders(self, chunk: Chunk) -> None:
+        """Delete the folders that the parts of a chunk lay in, where nothing else is in them.
+
+        Such a folder may have the very name of the chunk, which then could not be created.
+        """
+        for folder in chunk.folders:
+            with suppress(NotEmpty, NotFound, NotAFolder, NotSupported, Denied):
+                self._commits.store.remove_folder(folder)
+
+    def exists(self, chunk: Chunk) -> bool:
+        """Whether any part of a chunk is stored."""
+        for key in chunk.stored:
+            with suppress(NotFound, Denied):
+                if self._commits.store.stat(key).kind is not Kind.FOLDER:
+                    return True
+        return False
+
+    def _may_be_file(self, key: str) -> bool:
+        try:
+            return self._commits.store.stat(key).kind is not Kind.FOLDER
+        except NotFound:
+            return True
+        except Denied:  # the folder it would lie in leads out of the store
+            return False
+
+    def _is_empty(
+        self, chunk: Chunk, nbytes: int, content: Callable[[], bytes | bytearray]
+    ) -> bool:
+        """Whether a chunk holds nothing but the fill value, and its array wants no such chunks."""
+        if chunk.node.write_empty_chunks or self._is_fill is None or nbytes > _LARGEST_JUDGED:
+            return False
+        return self._is_fill(chunk.node, content())
+
+    def _skip(self, chunk: Chunk, *, sync: bool = False, new: bool) -> None:
+        """Delete a chunk in place of storing it. `sync`: nor is it there when the machine dies."""
+        if new and self.exists(chunk):
+            raise Exists(f"{chunk.title} is stored already")
+        with suppress(NotFound):
+            self.delete(chunk)
+        store = self._commits.store
+        if not sync or not store.in_place:
+            return
+        above = {key.rpartition("/")[0] for key in (*chunk.stored, *chunk.folders, chunk.path)}
+        for folder in sorted(above, key=len, reverse=True):
+            with suppress(NotFound, NotAFolder):  # it went with the chunk
+                store.sync_folder(folder)
+
+
+def _bytes_of(spool: Spool) -> bytearray:
+    content = bytearray(spool.size)
+    read_full(spool.fd, memoryview(content), 0, "the spool file", wait=True)
+    return content

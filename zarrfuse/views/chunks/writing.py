@@ -1,0 +1,384 @@
+"""Writing in the `chunks` view: what a name is that is written, and what is done with it there.
+
+Owns these rules; used by the folders of `chunks`, each method by the one of the same name
+(`views.base.Folder`). How a chunk is stored is `chunk_storing`'s to say.
+
+* A metadata document and a chunk of the grid are written as working copies, and stored whole. The
+  folders that they lie in need not be there yet. What is stored is decided when it is: by then the
+  array may have got another shape, or other parts.
+* A name that is a part of a chunk cannot be written: it is hidden. A file under the key of a chunk
+  that is none of its parts is hidden, too, and no obstacle.
+* In a folder that belongs to a node that must not be loaded, only documents are written: nobody
+  knows which names are chunks.
+* `.zarrfuse` at the root is nobody's to write.
+* All else is an ordinary file or folder of the store.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+from zarrfuse.errors import Denied, Exists, IsAFolder, NotAFolder, NotFound, NotSupported
+from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.stores.access import Access, Change
+from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, access_of
+from zarrfuse.transactions.commits import Commits, Target, copy_reader
+from zarrfuse.transactions.spool import Spool
+from zarrfuse.transactions.working_copy import WorkingCopy
+from zarrfuse.views import ordinary_files
+from zarrfuse.views.base import Folder, Writer, join
+from zarrfuse.views.chunks.merged_chunks import InParts
+from zarrfuse.views.chunks.storing import Chunk, ChunkStoring, IsFill
+from zarrfuse.views.nodes import Changes, Loaded
+
+
+class WrittenFolder(Folder, Protocol):
+    """A folder of the view, as who writes in it has to know it."""
+
+    def owner(self, *, wait: bool = True) -> Loaded | None:
+        """The nearest node at or above it."""
+
+    def in_parts(self, *, wait: bool = True) -> InParts | None:
+        """Which names in it are parts; None where chunks are not stored in parts."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether symlinks to files are shown here as these files."""
+
+
+class What(Enum):
+    """What a name is to who writes it."""
+
+    ORDINARY = auto()
+    DOCUMENT = auto()
+    CHUNK = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A name in a folder. `key` is that from the root; `chunk` is there if it is one."""
+
+    folder: str
+    key: str
+    what: What
+    chunk: Chunk | None = None
+
+
+class ChunkWriting:
+    """Writes in the folders of one view. `is_fill`: see `chunk_storing.ChunkStoring`."""
+
+    def __init__(self, changes: Changes, commits: Commits, is_fill: IsFill | None) -> None:
+        self._changes = changes
+        self._commits = commits
+        self._store = commits.store
+        self._storing = ChunkStoring(commits, is_fill)
+
+    # -- files -------------------------------------------------------------------------------
+
+    def open_ordinary(self, folder: WrittenFolder, name: str, *, wait: bool) -> Reader:
+        """A file that is neither a chunk nor a document, to be read as it is and will be."""
+        return ordinary_files.open_(self._store, join(folder.path, name), wait=wait)
+
+    def create(
+        self, folder: WrittenFolder, name: str, *, exclusive: bool, given: Access | None
+    ) -> Writer:
+        """Raises `NotSupported` for chunks that cannot be split, and for parts."""
+        place = self._place(folder, name)
+        if place.what is What.ORDINARY:
+            return ordinary_files.create(self._commits, place.key, exclusive=exclusive, given=given)
+        there = self._in_the_way(folder, name, place)
+        if there is not None and exclusive:
+            raise Exists(f"{place.key} is there")
+        new = given if there is None else None  # what is replaced hands its own on
+        return ordinary_files.new_copy(self._commits, exclusive=exclusive, given=new)
+
+    def write(self, folder: WrittenFolder, name: str) -> Writer:
+        """Raises as `create`. Of a chunk that is not whole, the first change raises `Corrupt`."""
+        place = self._place(folder, name)
+        if place.what is What.ORDINARY:
+            return ordinary_files.write(self._commits, place.key)
+        if self._in_the_way(folder, name, place) is None:
+            raise NotFound(f"no key {place.key}")
+        return WorkingCopy(self._commits, folder.open(name))
+
+    def store(
+        self, folder: WrittenFolder, name: str, copy: WorkingCopy, *, sync: bool = False
+    ) -> None:
+        """Store a working copy under a name, as whatever that is by now. Raises as `store_spool`."""
+        with copy.to_store() as (spool, mtime_ns):
+            self.store_spool(
+                *(folder, name, spool),
+                mtime_ns=mtime_ns,
+                access=copy.given,
+                sync=sync,
+                new=copy.is_new,
+            )
+
+    def store_spool(
+        self,
+        folder: WrittenFolder,
+        name: str,
+        spool: Spool,
+        *,
+        mtime_ns: int | None = None,
+        access: Access | None = None,
+        sync: bool = False,
+        new: bool = False,
+    ) -> None:
+        """Store the bytes of a spool file under a name, whole, as whatever that is by now.
+
+        `access`: its owner and mode; those of what it replaces unless given. Raises
+        `PartsDoNotFit`, with `new` `Exists`, and as `create`.
+        """
+        place = self._place(folder, name)
+        if place.chunk is not None:
+            place.chunk.refuse_unwritable()
+        try:
+            self._store_spool(place, spool, mtime_ns, access, sync=sync, new=new)
+        finally:  # it may be there all the same
+            self._changed(place)
+
+    def remove(self, folder: WrittenFolder, name: str) -> None:
+        """Of a chunk, all parts."""
+        if folder.lookup(name).kind is Kind.FOLDER:
+            raise IsAFolder(f"{_key(folder, name)} is a folder")
+        place = self._place(folder, name)
+        if place.chunk is not None:
+            self._storing.delete(place.chunk)
+        else:
+            self._store.remove(place.key)
+        self._changed(place)
+
+    # -- names -------------------------------------------------------------------------------
+
+    def rename(
+        self,
+        folder: WrittenFolder,
+        name: str,
+        to: WrittenFolder,
+        new_name: str,
+        *,
+        replace: bool,
+    ) -> bool:
+        """A file that gets the name of a chunk is split. A chunk in parts that becomes another one of its
+        array is renamed by a journal; under any other name it is copied, then deleted. Raises
+        `PartsDoNotFit` before anything is touched."""
+        entry = folder.lookup(name)
+        if entry.kind is Kind.FOLDER:
+            self._rename_folder(folder, name, to, new_name, replace=replace)
+            return True
+        source, place = self._place(folder, name), self._place(to, new_name)
+        there = self._in_the_way(to, new_name, place)
+        if there is not None and not replace:
+            raise Exists(f"{place.key} is there")
+        if source.key == place.key:
+            return True
+        _refuse_symlink(entry, place)
+        is_same = self._rename_file(folder, name, source, place, replace=replace)
+        self._changed(source, place)
+        return is_same
+
+    def _rename_file(
+        self, folder: WrittenFolder, name: str, source: Place, place: Place, *, replace: bool
+    ) -> bool:
+        stored = [source.key] if source.chunk is None else source.chunk.stored
+        chunk, to = source.chunk, place.chunk
+        if chunk and to and self._storing.rename(chunk, to, new=not replace):
+            return True
+        if len(stored) > 1:
+            self._copy(folder, name, place, replace=replace)
+            is_same = False
+        elif place.chunk is not None:
+            is_same = self._storing.store_file(place.chunk, stored[0], new=not replace)
+        else:
+            self._store.rename(stored[0], place.key, replace=replace)
+            is_same = True
+        if source.chunk is None:
+            return is_same
+        if len(stored) > 1:
+            self._storing.delete(source.chunk)
+        else:
+            self._storing.remove_folders(source.chunk)
+        return is_same
+
+    def _copy(self, folder: WrittenFolder, name: str, place: Place, *, replace: bool) -> None:
+        """Store the merged bytes of a chunk under another name, with its time, owner and mode."""
+        reader = folder.open(name)
+        try:
+            if place.chunk is not None:
+                place.chunk.targets(reader.size)
+            spool = self._commits.spool()
+            try:
+                copy_reader(reader, spool.fd, reader.size)
+                self._store_spool(place, spool, reader.mtime_ns, access_of(reader), new=not replace)
+            finally:
+                spool.close()
+        finally:
+            reader.close()
+
+    def _rename_folder(
+        self,
+        folder: WrittenFolder,
+        name: str,
+        to: WrittenFolder,
+        new_name: str,
+        *,
+        replace: bool,
+    ) -> None:
+        place = self._place(to, new_name)
+        there = _entry(to, new_name)
+        if there is not None and not replace:
+            raise Exists(f"{place.key} is there")
+        if there is not None and there.kind is Kind.FILE:
+            raise NotAFolder(f"{place.key} is no folder, which a folder could replace")
+        self._store.rename(_key(folder, name), place.key, replace=replace)
+        self._changes.folders()
+
+    def link(self, folder: WrittenFolder, name: str, to: WrittenFolder, new_name: str) -> None:
+        """Only of ordinary files: a second name of a chunk's file would be no chunk, and be changed
+        in place."""
+        entry = folder.lookup(name)
+        if entry.kind is Kind.FOLDER:
+            raise IsAFolder(f"{_key(folder, name)} is a folder")
+        source, place = self._place(folder, name), self._place(to, new_name)
+        _refuse_symlink(entry, place)
+        if source.what is not What.ORDINARY:
+            raise NotSupported(f"{source.key} is a {source.what.name.lower()}, which has one name")
+        if self._in_the_way(to, new_name, place) is not None:
+            raise Exists(f"{place.key} is there")
+        if place.chunk is not None:
+            self._storing.store_file(place.chunk, source.key, keep=True, new=True)
+        elif place.what is What.DOCUMENT:
+            whole = Target(place.key, 0, self._store.stat(source.key).size)
+            self._commits.store_file(place.key, [whole], source.key, keep=True, new=True)
+        else:
+            self._store.link(source.key, place.key)
+        self._changed(place)
+
+    def symlink(
+        self, folder: WrittenFolder, name: str, text: str, given: Access | None = None
+    ) -> None:
+        """Not in the folder of an array, nor as a document: there, what it leads to would be shown."""
+        place = self._place(folder, name)
+        if place.what is not What.ORDINARY or folder.follows:
+            raise NotSupported(f"{place.key}: there are no symlinks in the folders of arrays")
+        self._store.symlink(place.key, text, given)
+
+    # -- folders, and both -------------------------------------------------------------------
+
+    def make_folder(self, folder: WrittenFolder, name: str, given: Access | None = None) -> None:
+        """Not under the name of a part."""
+        place = self._place(folder, name)
+        if _entry(folder, name) is not None:
+            raise Exists(f"{place.key} is there")
+        self._store.make_folder(place.key, given)
+
+    def remove_folder(self, folder: WrittenFolder, name: str) -> None:
+        """One in which only hidden files are left is not empty."""
+        key = _key(folder, name)
+        if folder.lookup(name).kind is Kind.FILE:
+            raise NotAFolder(f"{key} is not a folder")
+        self._store.remove_folder(key)
+        self._changes.folders()
+
+    def change(self, folder: WrittenFolder, name: str, change: Change) -> None:
+        """Of a chunk, of all parts."""
+        key = _key(folder, name)
+        chunk = _chunk(folder, name)
+        if folder.lookup(name).kind is not Kind.FILE or chunk is None:
+            self._store.change(key, change, follow=folder.follows)
+        else:
+            for part in chunk.stored:
+                try:
+                    self._store.change(part, change)
+                except NotFound:  # a chunk that is not whole
+                    continue
+        if name in METADATA_NAMES:
+            self._changes.document(folder.path)
+
+    # -- how ---------------------------------------------------------------------------------
+
+    def _place(self, folder: WrittenFolder, name: str) -> Place:
+        """What a name is. Raises `NotSupported` where nobody knows, and for the parts of chunks."""
+        key = _key(folder, name)
+        if name in METADATA_NAMES:
+            return Place(folder.path, key, What.DOCUMENT)
+        owner = folder.owner()
+        if owner is not None and owner.error is not None and not owner.is_group:
+            raise NotSupported(owner.error)
+        chunk = _chunk(folder, name)
+        if chunk is not None:
+            return Place(folder.path, key, What.CHUNK, chunk)
+        array = folder.in_parts()
+        whole = None if array is None else array.chunk_of(name)
+        if whole is not None:
+            raise NotSupported(f"{key} is a part of the chunk {whole}, which is written as a whole")
+        return Place(folder.path, key, What.ORDINARY)
+
+    def _in_the_way(self, folder: WrittenFolder, name: str, place: Place) -> Entry | None:
+        """The file that would be replaced. Raises `IsAFolder`, and `NotSupported` for a chunk that
+        cannot be split."""
+        if place.chunk is not None:
+            place.chunk.refuse_unwritable()
+        entry = _entry(folder, name)
+        if entry is None or entry.kind is not Kind.FOLDER:
+            return entry
+        if place.chunk is not None and place.key not in place.chunk.stored:
+            return None  # in which its parts lie
+        raise IsAFolder(f"{place.key} is a folder")
+
+    def _store_spool(
+        self,
+        place: Place,
+        spool: Spool,
+        mtime_ns: int | None,
+        access: Access | None,
+        *,
+        sync: bool = False,
+        new: bool = False,
+    ) -> None:
+        if place.chunk is not None:
+            self._storing.store_spool(
+                place.chunk, spool, mtime_ns=mtime_ns, access=access, sync=sync, new=new
+            )
+            return
+        whole = Target(place.key, 0, spool.size)
+        self._commits.store_spool(
+            *(place.key, [whole], spool), mtime_ns=mtime_ns, access=access, sync=sync, new=new
+        )
+
+    def _changed(self, *places: Place) -> None:
+        for place in places:
+            if place.what is What.DOCUMENT:
+                self._changes.document(place.folder)
+
+
+def _key(folder: WrittenFolder, name: str) -> str:
+    """The key of a name that is changed."""
+    key = join(folder.path, name)
+    if key == OWN_NAME or key.startswith(f"{OWN_NAME}/"):
+        raise Denied(f"{OWN_NAME} is what zarrfuse keeps of its own")
+    return key
+
+
+def _chunk(folder: WrittenFolder, name: str) -> Chunk | None:
+    """The chunk of the grid that a name in a folder is."""
+    owner = None if name in METADATA_NAMES else folder.owner()
+    if owner is None or not isinstance(owner.node, ArrayNode):
+        return None
+    key = join(folder.path, name)[len(owner.path) :].lstrip("/")
+    return None if owner.node.chunk_at(key) is None else Chunk(owner.node, owner.path, key)
+
+
+def _refuse_symlink(entry: Entry, place: Place) -> None:
+    if entry.kind is Kind.LINK and place.what is not What.ORDINARY:
+        raise NotSupported(f"{entry.name} is a symlink, which is no {place.what.name.lower()}")
+
+
+def _entry(folder: WrittenFolder, name: str) -> Entry | None:
+    """What is shown under a name; None for nothing."""
+    try:
+        return folder.lookup(name)
+    except NotFound:
+        return None

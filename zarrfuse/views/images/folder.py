@@ -1,0 +1,201 @@
+"""The `images` view: every chunk, array and pyramid as files of pictures and numbers.
+
+Owns which names a folder shows. Beside what the `chunks` view has there without its chunks -
+documents, files that belong to no array, child nodes - stand the renderings of the node. What is
+stored under the name of a rendering wins; below `c`, the chunks win. Used by `opening`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from zarrfuse.errors import Denied, NotFound
+from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.spec.node import ArrayNode, GroupNode
+from zarrfuse.spec.plain import CHUNK_KEYS
+from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.views.base import Facts, join
+from zarrfuse.views.chunks.view import ChunksFolder
+from zarrfuse.views.images.arrays import ArrayImages
+from zarrfuse.views.images.chunk_files import ENDING, ChunkFiles
+from zarrfuse.views.images.groups import GroupImages
+from zarrfuse.views.images.nodes import Images, ImagesNode, Rendering
+from zarrfuse.views.nodes import Loaded
+from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
+from zarrfuse.views.plain.resolve import InChunks, Placed, PlacedFolder, Stored
+
+_Stored: TypeAlias = Stored[ImagesNode]
+_InChunks: TypeAlias = InChunks[ImagesNode]
+
+
+def images_root(images: Images) -> "ImagesFolder":
+    """The root of a view."""
+
+    def shown(folder: ChunksFolder, loaded: Loaded, _: ImagesNode | None) -> ImagesNode:
+        if isinstance(loaded.node, ArrayNode):
+            return ArrayImages(images, folder, loaded)
+        if isinstance(loaded.node, GroupNode):
+            return GroupImages(images, folder, loaded)
+        return ImagesNode(images, folder, loaded)
+
+    return ImagesFolder(Placed(images.chunks, shown), "")
+
+
+class ImagesFolder(PlacedFolder[ImagesNode]):
+    """A folder of the view."""
+
+    __slots__ = ()
+
+    def scan(self) -> Iterator[Entry]:
+        """See `views.base.Folder`."""
+        place = self._placed.now()
+        if isinstance(place, InChunks):
+            return _files(place).scan(place.prefix)
+        return self._scan_stored(place)
+
+    def _scan_stored(self, place: _Stored) -> Iterator[Entry]:
+        node = place.node if place.is_node else None
+        own = [] if node is None else [*node.names(), TOP, TOP + ENDING]
+        stored = set()
+        for entry in place.scan():
+            if entry.name in own:
+                stored.add(entry.name)
+            yield entry
+        for name in dict.fromkeys(own):
+            if name not in stored:
+                try:
+                    found = self._own(place, name, True)
+                except Denied:  # chunks in a folder that leads out of the store
+                    continue
+                if found is not None:
+                    yield found if isinstance(found, Entry) else _entry(name, found)
+
+    def lookup(self, name: str, *, wait: bool = True) -> Entry:
+        """See `views.base.Folder`."""
+        place = self._placed.now(wait=wait)
+        if isinstance(place, InChunks):
+            return _files(place, wait).lookup(place.prefix, name, wait=wait)
+        if not name:
+            return place.folder.lookup(name, wait=wait)
+        try:
+            return place.lookup(name, wait=wait)
+        except NotFound:
+            own = self._own(place, name, wait)
+            if isinstance(own, Entry):
+                return own
+            if own is not None:
+                return _entry(name, own)
+            raise
+
+    def _own(self, place: _Stored, name: str, wait: bool) -> Entry | Rendering | None:
+        """What the view itself has under a name, unless something stored is in its place."""
+        if not place.is_node or place.node is None:
+            return None
+        offer = place.node.rendering(name, wait=wait)
+        if isinstance(offer, Rendering):
+            return offer
+        top = _top(place.node, wait) if name in (TOP, TOP + ENDING) else None
+        return top if top is not None and top.name == name else None
+
+    def open(self, name: str, *, wait: bool = True) -> Reader:
+        """See `views.base.Folder`. `NotSupported` also for what nobody can decode."""
+        place = self._placed.now(wait=wait)
+        if isinstance(place, InChunks):
+            return _files(place, wait).open(place.prefix, name, wait=wait)
+        try:
+            entry = place.lookup(name, wait=wait)
+        except NotFound:
+            own = self._own(place, name, wait)
+            if isinstance(own, Rendering):
+                reader = own.open(wait)
+                reader.access = own.access
+                return reader
+            files = None if own is None or place.node is None else place.node.chunk_files(wait=wait)
+            if not isinstance(files, ChunkFiles) or files.coords_of((), name) != ():
+                raise
+            return files.open((), name, wait=wait)
+        if entry.kind is Kind.FOLDER:
+            raise NotFound(f"{name} in {self.path} is a folder")
+        return place.folder.open(name, wait=wait)
+
+    # -- facts -------------------------------------------------------------------------------
+
+    def facts(self, name: str | None) -> Facts:
+        """See `views.base.Folder`.
+
+        What the `chunks` view tells. Of a node also its `renderings`: by name, the size of each, or
+        why there is none. Of a chunk its `key` here, its `stored_key` and its `chunk_coords`.
+        """
+        place = self._placed.now()
+        path = self.path if name is None else join(self.path, name)
+        told = self._told(place, name)
+        return {**told, "view": "images", "path": path}
+
+    def _told(self, place: _Stored | _InChunks, name: str | None) -> Facts:
+        entry = None if name is None else self.lookup(name)
+        if isinstance(place, InChunks):
+            return _facts_in_chunks(place, name, entry)
+        node = place.node
+        if node is None or not place.is_node:
+            return place.folder.facts(name)
+        if name is None or name in METADATA_NAMES:
+            told = {**place.folder.facts(name), **node.problems()}
+            renderings = node.told() if "error" not in told else {}
+            return {**told, "renderings": renderings} if renderings else told
+        try:
+            place.lookup(name)
+        except NotFound:
+            assert entry is not None
+            if name == TOP + ENDING and place.chunks is not None and place.chunks.is_complete(()):
+                return _facts_of_chunk(node, place.chunks, (), entry)
+            if entry.kind is not Kind.FILE:
+                return {**_kind(entry), "node": node.loaded.path}
+            told = {**place.folder.facts(None), **node.problems(), **_kind(entry)}
+            return {**told, "node": node.loaded.path}
+        return place.folder.facts(name)
+
+
+def _entry(name: str, rendering: Rendering) -> Entry:
+    return Entry(name, Kind.FILE, rendering.size, rendering.mtime_ns, access=rendering.access)
+
+
+def _files(place: _InChunks, wait: bool = True) -> ChunkFiles:
+    """The chunks as files. Raises `NotFound` where there are none."""
+    files = place.node.chunk_files(wait=wait)
+    if isinstance(files, str):
+        raise NotFound(f"no chunk of {place.node.loaded.path or 'the root array'} is here: {files}")
+    return files
+
+
+def _top(node: ImagesNode, wait: bool = True) -> Entry | None:
+    """The entry of `c`, or of `c.tiff` for a scalar; None where there are no chunks as files."""
+    files = node.chunk_files(wait=wait)
+    return None if isinstance(files, str) else files.top(wait=wait)
+
+
+def _facts_in_chunks(place: _InChunks, name: str | None, entry: Entry | None) -> Facts:
+    if name is None or entry is None:
+        return {"node": place.node.loaded.path}
+    coords = _files(place).coords_of(place.prefix, name)
+    if coords is None:
+        return place.chunks.beside(place.prefix, name).facts(name)
+    if not place.chunks.is_complete(coords):
+        return {**_kind(entry), "node": place.node.loaded.path}
+    return _facts_of_chunk(place.node, place.chunks, coords, entry)
+
+
+def _facts_of_chunk(node: ImagesNode, chunks: PlainChunks, coords: Coords, entry: Entry) -> Facts:
+    """What there is to tell of a chunk; `stored_size` only of one that is stored, in bytes."""
+    array = node.loaded.node
+    assert isinstance(array, ArrayNode)
+    try:
+        told = dict(chunks.facts(coords))
+        told["stored_size"] = told.get("size")
+    except NotFound:
+        told = {"node": node.loaded.path, **array.facts(), "chunk_coords": list(coords)}
+        told["stored_key"] = array.chunk_key(coords)
+    return {**told, **node.problems(), **_kind(entry), "key": CHUNK_KEYS.encode(coords) + ENDING}
+
+
+def _kind(entry: Entry) -> dict[str, Any]:
+    kind = {"kind": entry.kind.name.lower()}
+    return kind if entry.kind is not Kind.FILE else {**kind, "size": entry.size}

@@ -1,0 +1,75 @@
+"""Ordinary files of a view: what is neither a chunk nor a metadata document, so one stored file.
+
+Owns how such a file is opened on either kind of store. Used by `raw`, for all files, and by the views
+of chunks for the others; it must not know which names these are. Where commits change files `in_place`,
+what is opened is the stored file; elsewhere it is a working copy, stored whole.
+"""
+
+from zarrfuse.errors import Exists, IsAFolder, NotFound
+from zarrfuse.stores.access import Access
+from zarrfuse.stores.base import Kind, Reader, WritableStore
+from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.working_copy import WorkingCopy
+from zarrfuse.views.base import Writer
+
+
+def create(
+    commits: Commits, key: str, *, exclusive: bool = False, given: Access | None = None
+) -> Writer:
+    """A new, empty file. See `views.base.Folder.create`."""
+    if commits.in_place:
+        return commits.store.edit(key, create=True, exclusive=True, given=given)
+    try:
+        there = commits.store.stat(key)
+    except NotFound:
+        pass
+    else:
+        _check_file(there.kind, key)
+        if exclusive:
+            raise Exists(f"{key} is there")
+        given = None
+    return new_copy(commits, exclusive=exclusive, given=given)
+
+
+def new_copy(commits: Commits, *, exclusive: bool, given: Access | None) -> WorkingCopy:
+    """An empty working copy, which gets mode and owner when it is stored, if the store has these."""
+    copy = WorkingCopy(commits, is_new=exclusive)
+    if commits.in_place:
+        copy.given = given
+    return copy
+
+
+def write(commits: Commits, key: str) -> Writer:
+    """A file that is there, to be written. See `views.base.Folder.write`."""
+    if commits.in_place:
+        return commits.store.edit(key)
+    _check_file(commits.store.stat(key).kind, key)
+    return WorkingCopy(commits, commits.store.open(key))
+
+
+def store(commits: Commits, key: str, copy: WorkingCopy, *, sync: bool) -> None:
+    """Store a working copy under one key. See `views.base.Folder.store`."""
+    with copy.to_store() as (spool, mtime_ns):
+        whole = Target(key, 0, spool.size)
+        commits.store_spool(
+            *(key, [whole], spool),
+            mtime_ns=mtime_ns,
+            access=copy.given,
+            sync=sync,
+            new=copy.is_new,
+        )
+
+
+def open_(store: WritableStore, key: str, *, wait: bool = True) -> Reader:
+    """A file, to be read as it is and will be. See `views.base.Folder.open`."""
+    if store.in_place:
+        try:
+            return store.edit(key, write=False, wait=wait)
+        except IsAFolder as error:
+            raise NotFound(f"{key} is no file") from error
+    return store.open(key, wait=wait)
+
+
+def _check_file(kind: Kind, key: str) -> None:
+    if kind is Kind.FOLDER:
+        raise IsAFolder(f"{key} is a folder")

@@ -1,0 +1,425 @@
+"""The chunks of one array under the keys of the `default` encoding, whatever theirs are.
+
+Owns the folders `c`, `c/0`, ... of the `plain` view: what is in them, and which stored name each
+stands for. Used by `views.plain`, and by `images` for the chunks that are stored. It reads through
+the `chunks` view, which has merged the parts; whoever writes asks here where to (`plain_writing`).
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from math import inf
+from posixpath import normpath
+
+from msgspec.structs import replace
+
+from zarrfuse.errors import Denied, NotAFolder, NotEmpty, NotFound
+from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.paths import relative
+from zarrfuse.spec.plain import CHUNK_KEYS
+from zarrfuse.spec.plain_keys import coordinate, key_layout
+from zarrfuse.stores.access import Access, both, way_through
+from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.views.base import Facts, join
+from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
+
+Coords = tuple[int, ...]
+TOP = "c"
+"""The folder of all chunks; of a scalar, its one chunk."""
+
+_FOLDERS_KEPT = 4096
+_TIMES_AS_LONG = 10
+"""A listing of all keys of an array is kept so many times as long as it took to make."""
+
+
+class PlainChunks:
+    """The chunks of one array. `folder` is the array's own in the `chunks` view.
+
+    `changes` counts what this process itself has stored and deleted, so that it is seen at once.
+    """
+
+    def __init__(
+        self,
+        view: ChunksView,
+        folder: ChunksFolder,
+        node: ArrayNode,
+        changes: Callable[[], int] = int,
+    ) -> None:
+        self._view = view
+        self._changes = changes
+        self._root = folder
+        self._node = node
+        self._layout = key_layout(node.chunk_keys, node.ndim)
+        self._folders: dict[str, ChunksFolder] = {}
+        self._lock = threading.Lock()
+        self._all: dict[Coords, dict[str, Entry]] = {}
+        self._all_until = -inf
+        self._all_changes = 0
+
+    @property
+    def path(self) -> str:
+        """That of the array."""
+        return self._root.path
+
+    @property
+    def is_listed_whole(self) -> bool:
+        """Whether one listing of all keys stands for those of all chunk folders."""
+        return self._layout.way != "folders"
+
+    def is_complete(self, coords: Coords) -> bool:
+        """Whether these are the coordinates of a chunk, rather than the beginning of those of some."""
+        return len(coords) == self._node.ndim
+
+    def coords_below(self, prefix: Coords, name: str) -> Coords | None:
+        """The coordinates that `name` in the chunk folder `prefix` stands for, or None."""
+        number = coordinate(name, self._node.grid_shape[len(prefix)])
+        return None if number is None else (*prefix, number)
+
+    # -- in the array's own folder -----------------------------------------------------------
+
+    def top(self, *, wait: bool = True) -> Entry:
+        """The entry of `c`. Raises `NotFound`."""
+        return self._entry((), wait)
+
+    def is_taken(self, name: str, kind: Kind) -> bool:
+        """Whether a stored name, relative to the array, is one of those that hold chunks.
+
+        It is not shown under that name, and neither is what would lie in the way of `c`.
+        """
+        if name == TOP:
+            return True
+        if kind is Kind.FILE:
+            return self._node.chunk_at(name) is not None
+        return self._nested(name) is not None or self._is_moved(name)
+
+    def _is_moved(self, name: str) -> bool:
+        """Whether a folder `name` of the array's own is shown in `c`, with all that is in it."""
+        if self._layout.way != "folders" or self._layout.lead or self._node.ndim < 2:
+            return False
+        return coordinate(name, self._node.grid_shape[0]) is not None
+
+    def scan_array(self) -> Iterator[Entry]:
+        """What is shown in the array's own folder; metadata documents are for the caller."""
+        layout, is_scalar = self._layout, not self._node.ndim
+        holds_chunks = is_scalar
+        for entry in self._root.scan():
+            name, kind = entry.name, entry.kind
+            if name == TOP and layout.lead == TOP:
+                if _may_be_folder(entry):
+                    yield _as_folder(TOP, entry)
+            elif self.is_taken(name, kind):
+                holds_chunks = holds_chunks or name != TOP or layout.way == "unknown"
+            else:
+                yield entry
+                if layout.way == "unknown" and kind is Kind.FOLDER:
+                    holds_chunks = True  # for all that is known without a look into it
+        if holds_chunks:
+            try:
+                yield self.top()
+            except (NotFound, Denied):
+                return
+
+    # -- in chunk folders --------------------------------------------------------------------
+
+    def lookup(self, prefix: Coords, name: str, *, wait: bool = True) -> Entry:
+        """A name in the folder of the chunks whose coordinates begin with `prefix`.
+
+        Raises `NotFound`. Where no stored folder corresponds, every folder within the grid is there
+        for who asks by name: to know whether it is empty takes a listing of all keys.
+        """
+        coords = self.coords_below(prefix, name)
+        if coords is not None:
+            return self._entry(coords, wait)
+        return self.beside(prefix, name).lookup(name, wait=wait)
+
+    def scan(self, prefix: Coords) -> Iterator[Entry]:
+        """What is in the folder of the chunks whose coordinates begin with `prefix`."""
+        if self._layout.way == "folders":
+            return self._scan_folder(prefix)
+        return iter(self._gathered().get(prefix, {}).values())
+
+    def open(self, prefix: Coords, name: str, *, wait: bool = True) -> Reader:
+        """A chunk, or another file in a chunk folder. Raises `NotFound`."""
+        coords = self.coords_below(prefix, name)
+        if coords is None:
+            return self.beside(prefix, name).open(name, wait=wait)
+        return self.open_chunk(coords, wait=wait)
+
+    def open_chunk(self, coords: Coords, *, wait: bool = True) -> Reader:
+        """The chunk at these coordinates. Raises `NotFound`."""
+        folder, name = self._place(coords)
+        return folder.open(name, wait=wait)
+
+    def facts(self, coords: Coords) -> Facts:
+        """What the `chunks` view tells of a chunk, with its key here and its stored key."""
+        folder, name = self._place(coords)
+        keys = {"key": CHUNK_KEYS.encode(coords), "stored_key": self._node.chunk_key(coords)}
+        return {**folder.facts(name), **keys}
+
+    def some(self) -> Iterator[Coords]:
+        """The coordinates of chunks that are stored, as they are found."""
+        if self._layout.way != "folders":
+            yield from (coords for coords, _ in self._every_chunk())
+            return
+        todo: list[Iterator[Coords]] = [self._below(())]
+        while todo:
+            coords = next(todo[-1], None)
+            if coords is None:
+                todo.pop()
+            elif self.is_complete(coords):
+                yield coords
+            else:
+                todo.append(self._below(coords))
+
+    def _below(self, prefix: Coords) -> Iterator[Coords]:
+        """The coordinates of what is stored in a chunk folder, if that is there and within reach."""
+        try:
+            for entry in self.scan(prefix):
+                coords = self.coords_below(prefix, entry.name)
+                if coords is not None and not entry.denied:
+                    yield coords
+        except (NotFound, NotAFolder, Denied):
+            return
+
+    def readlink(self, prefix: Coords, name: str) -> str:
+        """Where a link leads that is stored in a chunk folder. Raises `NotFound`."""
+        return self.shown_link(self.beside(prefix, name), name)
+
+    def shown_link(self, folder: ChunksFolder, name: str) -> str:
+        """Where the link `name` in a stored folder leads from where that is shown."""
+        there = normpath(join(folder.path, folder.readlink(name)))
+        if there == ".":  # the root
+            there = ""
+        return relative(self._shown_path(there), self._shown_path(folder.path)) or "."
+
+    def _shown_path(self, path: str) -> str:
+        """Where a stored path is shown, as far as that is for this array to say."""
+        below = path[len(self._root.path) :].lstrip("/")
+        if join(self._root.path, below) == path and self._is_moved(below.partition("/")[0]):
+            return join(self._root.path, join(TOP, below))
+        return path
+
+    def beside(self, prefix: Coords, name: str) -> ChunksFolder:
+        """The stored folder whose `name` is shown in a chunk folder without holding chunks.
+
+        Raises `NotFound` if there is none: metadata, and names that the view needs for itself.
+        """
+        path = self._stored_path(prefix)
+        if path and not self.is_reserved(prefix, name):
+            return self._at(path)
+        raise NotFound(f"no {name} in {join(self._root.path, CHUNK_KEYS.encode(prefix))}")
+
+    def is_reserved(self, prefix: Coords, name: str) -> bool:
+        """Whether a name that is no coordinate cannot be that of a file in a chunk folder.
+
+        It is one of metadata, or what is stored under it holds a chunk.
+        """
+        if name in METADATA_NAMES:
+            return True
+        path = self._stored_path(prefix)
+        stored = join(path, name)
+        return bool(path) and (
+            self._node.chunk_at(stored) is not None or self._nested(stored) is not None
+        )
+
+    # -- stored folders ----------------------------------------------------------------------
+
+    def place(self, coords: Coords) -> tuple[ChunksFolder, str]:
+        """Where the chunk at these coordinates is stored: the folder, and the name in it."""
+        return self._place(coords)
+
+    def stored_folder(self, prefix: Coords) -> ChunksFolder | None:
+        """The stored folder that a chunk folder stands for; None where it stands for none."""
+        path = self._stored_path(prefix)
+        return self._at(path) if path else None
+
+    def prune(self, coords: Coords) -> None:
+        """Delete the folders that were made for the chunk at these coordinates alone, if empty."""
+        if self._layout.nested is None:
+            return
+        path = self._node.chunk_key(coords).rpartition("/")[0]
+        top = self._layout.folder(coords[:-1]) if self._layout.way == "folders" else ""
+        with suppress(NotFound, NotEmpty):
+            while len(path) > len(top):
+                above, _, name = path.rpartition("/")
+                self._at(above).remove_folder(name)
+                path = above
+
+    def _stored_path(self, prefix: Coords) -> str:
+        """That of the folder, relative to the array; empty where there is none."""
+        return self._layout.folder(prefix) if self._layout.way == "folders" else ""
+
+    def _at(self, path: str) -> ChunksFolder:
+        """The folder at `path`, relative to the array; kept, since it keeps what it finds out."""
+        folder = self._folders.get(path)
+        if folder is not None:
+            return folder
+        if len(self._folders) >= _FOLDERS_KEPT:
+            self._folders.clear()
+        folder, here = self._root, ""
+        for name in path.split("/") if path else ():
+            here = join(here, name)
+            folder = self._folders.setdefault(here, folder.child(name))
+        return folder
+
+    def _place(self, coords: Coords) -> tuple[ChunksFolder, str]:
+        """Where a chunk is stored: the folder, and the name in it."""
+        folder, _, name = self._node.chunk_key(coords).rpartition("/")
+        return self._at(folder), name
+
+    # -- entries -----------------------------------------------------------------------------
+
+    def _entry(self, coords: Coords, wait: bool) -> Entry:
+        """The entry of a chunk, or of the folder of chunks whose coordinates begin so."""
+        shown = str(coords[-1]) if coords else TOP
+        if self.is_complete(coords):
+            folder, name = self._place(coords)
+            entry = folder.lookup(name, wait=wait)
+            if not _may_be_chunk(entry):
+                raise NotFound(f"{name} in {folder.path} is a folder, not a chunk")
+            return replace(_as_file(shown, entry), access=self._reached(entry, coords, wait))
+        path = self._stored_path(coords)
+        if not path:
+            return self._virtual(shown, wait=wait)
+        above, _, name = path.rpartition("/")
+        entry = self._at(above).lookup(name, wait=wait)
+        if not _may_be_folder(entry):
+            raise NotFound(f"{path} in {self._root.path} is a file, not a folder of chunks")
+        return _as_folder(shown, entry)
+
+    def _reached(self, entry: Entry, coords: Coords, wait: bool) -> Access | None:
+        """What a chunk permits to who has to come there through folders that are not shown."""
+        access = entry.access
+        if self._layout.way == "unknown" or self._layout.nested is not None:
+            shown = self._layout.folder(coords[:-1]) if self._layout.way == "folders" else ""
+            folder = self._node.chunk_key(coords).rpartition("/")[0]
+            while len(folder) > len(shown):
+                stored = self._view.store.stat(join(self._root.path, folder), wait=wait)
+                access = both(access, way_through(stored.access))
+                folder = folder.rpartition("/")[0]
+        return access
+
+    def _virtual(self, name: str, *, wait: bool = True) -> Entry:
+        """A folder that stands for no stored one; as old as what is in the array's folder."""
+        entry = self._view.store.stat(self._root.path, wait=wait)
+        return _as_folder(name, entry)
+
+    def _nested(self, stored: str) -> Coords | None:
+        """The coordinates of the chunk that a stored folder is made for, relative to the array."""
+        head = self._layout.nested
+        if head is None or not stored.endswith(head):
+            return None
+        return self._node.chunk_at(stored[: len(stored) - len(head)] + self._layout.suffix)
+
+    def _nested_chunk(self, coords: Coords) -> Iterator[Entry]:
+        """The chunk, if its folder holds it and is not out of reach."""
+        try:
+            yield self._entry(coords, True)
+        except (NotFound, Denied):
+            return
+
+    # -- listings ----------------------------------------------------------------------------
+
+    def _scan_folder(self, prefix: Coords) -> Iterator[Entry]:
+        layout = self._layout
+        path = layout.folder(prefix)
+        suffix = layout.suffix
+        behind = len(suffix)
+        count = self._node.grid_shape[len(prefix)]
+        holds_chunks = len(prefix) == self._node.ndim - 1
+        for entry in self._at(path).scan():
+            name = entry.name
+            if not holds_chunks:
+                if coordinate(name, count) is not None:
+                    if _may_be_folder(entry):
+                        yield _as_folder(name, entry)
+                    continue
+            elif name.endswith(suffix):
+                number = name[: len(name) - behind]
+                if coordinate(number, count) is not None:
+                    if _may_be_chunk(entry):
+                        yield _as_file(number, entry) if behind else entry
+                    continue
+            elif (coords := self._nested(join(path, name))) is not None:
+                yield from self._nested_chunk(coords)
+                continue
+            if path and name not in METADATA_NAMES and coordinate(name, count) is None:
+                yield entry
+
+    def _gathered(self) -> dict[Coords, dict[str, Entry]]:
+        """Every chunk folder with what is in it, by its coordinates: a listing of all keys.
+
+        A tree is listed folder by folder. So that not each of them takes another listing of
+        everything, it may be older than names may be by what it cost.
+        """
+        with self._lock:
+            started, changes = time.monotonic(), self._changes()
+            if started >= self._all_until or changes != self._all_changes:
+                self._all = self._gather()
+                self._all_changes = changes
+                took_s = time.monotonic() - started
+                self._all_until = started + max(self._view.ttl_s, _TIMES_AS_LONG * took_s)
+            return self._all
+
+    def _gather(self) -> dict[Coords, dict[str, Entry]]:
+        found: dict[Coords, dict[str, Entry]] = {}
+        for coords, entry in self._every_chunk():
+            name = str(coords[-1])
+            found.setdefault(coords[:-1], {})[name] = _as_file(name, entry)
+        virtual = self._virtual(TOP)
+        for coords in list(found):
+            for depth in reversed(range(len(coords))):
+                folders = found.setdefault(coords[:depth], {})
+                name = str(coords[depth])
+                if name in folders:
+                    break
+                folders[name] = _as_folder(name, virtual)
+        return found
+
+    def _every_chunk(self) -> Iterator[tuple[Coords, Entry]]:
+        """Each chunk with its stored entry, where no folder of one array is shown as another."""
+        todo: list[tuple[ChunksFolder, str, Access | None]] = [(self._root, "", None)]
+        while todo:
+            folder, base, way = todo.pop()
+            for entry in folder.scan():
+                key = base + entry.name
+                if entry.kind is Kind.FILE:
+                    coords = self._node.chunk_at(key)
+                    if coords is not None:
+                        if way is None:
+                            yield coords, entry
+                        else:
+                            yield coords, replace(entry, access=both(entry.access, way))
+                elif self._layout.way == "unknown":
+                    below = folder.child(entry.name)
+                    if entry.kind is Kind.FOLDER and not entry.denied and below.loaded() is None:
+                        way_below = both(way_through(entry.access), way)
+                        todo.append((below, f"{key}/", way_below))
+                elif (coords := self._nested(key)) is not None:
+                    for chunk in self._nested_chunk(coords):
+                        yield coords, chunk
+
+
+def _as_file(name: str, entry: Entry) -> Entry:
+    return replace(entry, name=name, kind=Kind.FILE)
+
+
+# Nobody knows where a name leads that is denied. It is shown in the place of a chunk or a folder of
+# chunks, because a reader would take a chunk that is absent for one full of the fill value.
+
+
+def _may_be_chunk(entry: Entry) -> bool:
+    return entry.kind is Kind.FILE or entry.denied
+
+
+def _may_be_folder(entry: Entry) -> bool:
+    """Also for a link to a folder: what it leads to is shown in its place."""
+    return entry.kind is not Kind.FILE or entry.denied
+
+
+def _as_folder(name: str, entry: Entry) -> Entry:
+    if entry.denied:
+        return Entry(name, entry.kind, entry.size, entry.mtime_ns, True)
+    return Entry(name, Kind.FOLDER, 0, entry.mtime_ns, access=entry.access)

@@ -1,0 +1,218 @@
+"""The `zarr.json` of a folder of the `plain` view, to who writes it.
+
+Owns what is shown in its place, what is stored when it is written (`spec.plain_writing`), and what
+happens to it when it is deleted. Used by `plain_files`.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from zarrfuse.errors import Contradiction, Exists, NotAFolder, NotFound, NotSupported
+from zarrfuse.spec.plain_writing import stored_document
+from zarrfuse.stores.access import Access, Change
+from zarrfuse.stores.base import Kind, Reader, access_of
+from zarrfuse.stores.descriptor import read_full
+from zarrfuse.transactions.commits import write_all
+from zarrfuse.transactions.spool import Spool
+from zarrfuse.transactions.working_copy import WorkingCopy
+from zarrfuse.views.base import Writer, join
+from zarrfuse.views.chunks.view import ChunksFolder
+from zarrfuse.views.nodes import LARGEST_DOCUMENT
+from zarrfuse.views.ordinary_files import new_copy
+from zarrfuse.views.plain.nodes import DOCUMENT, PlainNode
+from zarrfuse.views.plain.writing import PlainWriting
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFile:
+    """The `zarr.json` of a folder. `node` is what that is now, if it is one."""
+
+    writing: PlainWriting
+    folder: ChunksFolder
+    node: PlainNode | None
+
+    @property
+    def title(self) -> str:
+        """Its key."""
+        return join(self.folder.path, DOCUMENT)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """The documents of Zarr v2 in place of which it is shown."""
+        if self.node is None or self.node.node is None or self.node.loaded.document == DOCUMENT:
+            return ()
+        return (self.node.loaded.document, ".zattrs", ".zmetadata")
+
+    def open(self) -> Reader:
+        if self.node is None:
+            return self.folder.open(DOCUMENT)
+        if self.node.refused is not None:
+            raise NotSupported(self.node.refused)
+        return self.folder.open(DOCUMENT) if self.node.node is None else self.node.document()
+
+    def create(self, *, exclusive: bool, given: Access | None) -> Writer:
+        self._check()
+        if self.exists():
+            if exclusive:
+                raise Exists(f"{self.title} is there")
+            given = None
+        return new_copy(self.writing.commits, exclusive=exclusive, given=given)
+
+    def write(self) -> Writer:
+        self._check()
+        if not self.exists():
+            raise NotFound(f"no {self.title}")
+        is_refused = self.node is not None and self.node.refused is not None  # and so it is empty
+        return WorkingCopy(self.writing.commits, None if is_refused else self.open())
+
+    def store(self, copy: WorkingCopy, *, sync: bool) -> None:
+        with copy.to_store() as (spool, mtime_ns):
+            written = _content(spool, self.title)
+            try:
+                self._store(
+                    written, mtime_ns=mtime_ns, access=copy.given, sync=sync, new=copy.is_new
+                )
+            except Exists:
+                raise
+            except BaseException:  # it may be stored, though what came behind that failed
+                copy.is_new = copy.is_new and not self.exists()
+                raise
+
+    def remove(self) -> None:
+        if self.hidden:
+            self._remove_hidden()
+            return
+        text = self._stored_text()
+        if text is not None:
+            self.writing.remember(self.folder.path, text)
+        self.folder.remove(DOCUMENT)
+
+    def change(self, change: Change) -> None:
+        for name in self.hidden or (DOCUMENT,):
+            with suppress(NotFound):
+                self.folder.change(name, change)
+
+    def exists(self) -> bool:
+        if self.hidden:
+            return True
+        try:
+            return self.folder.lookup(DOCUMENT).kind is not Kind.FOLDER
+        except NotFound:
+            return False
+
+    @property
+    def is_first(self) -> bool:
+        """Whether what is written here is stored as it is given, because nothing has to stay."""
+        return not self.exists() and self.writing.remembered(self.folder.path) is None
+
+    def store_copy(self, reader: Reader, *, new: bool) -> None:
+        """Store what comes of the document in an open file, with the time, owner and mode of that.
+
+        Raises `Contradiction`, and `Exists` if it is to be `new`.
+        """
+        self._check()
+        written = _bytes_of(reader, self.title)
+        self._store(written, mtime_ns=reader.mtime_ns, access=access_of(reader), new=new)
+
+    def _store(
+        self,
+        written: bytes,
+        *,
+        mtime_ns: int | None = None,
+        access: Access | None = None,
+        sync: bool = False,
+        new: bool = False,
+    ) -> None:
+        text = self._to_store(written)
+        spool = self.writing.commits.spool()
+        try:
+            write_all(spool.fd, text, 0)
+            self.writing.chunks.writing.store_spool(
+                *(self.folder, DOCUMENT, spool),
+                mtime_ns=mtime_ns,
+                access=access,
+                sync=sync,
+                new=new,
+            )
+        finally:
+            spool.close()
+        self.writing.forget(self.folder.path)
+
+    def _check(self) -> None:
+        """Raises `NotSupported` where nothing may be written.
+
+        Libraries take a refused node for one that is not there, and would write theirs over it. Of an
+        empty document, as `touch` makes one, nothing is lost.
+        """
+        if self.hidden:
+            raise NotSupported(
+                f"{self.title} stands for {self.hidden[0]}, and cannot be written: "
+                "the node is stored as one of Zarr v2"
+            )
+        if self.node is not None and self.node.refused is not None and self._stored_text():
+            raise NotSupported(f"{self.node.refused}; it can be deleted, and then written anew")
+
+    def _remove_hidden(self) -> None:
+        """Delete a node of Zarr v2: the document that makes it one first."""
+        for name in self.hidden:
+            with suppress(NotFound):
+                self.folder.remove(name)
+
+    def _to_store(self, written: bytes) -> bytes:
+        stored = self._stored_text()
+        try:
+            if stored is not None:
+                return stored_document(written, stored, self._below)
+            remembered = self.writing.remembered(self.folder.path)
+            try:
+                return stored_document(written, remembered, self._below)
+            except Contradiction:  # it is a new node
+                return written
+        except Contradiction as error:
+            raise Contradiction(join(self.folder.path, str(error))) from error
+
+    def _stored_text(self) -> bytes | None:
+        return _document_in(self.folder)
+
+    def _below(self, path: str) -> bytes | None:
+        """The stored document of a node below; None as well where it cannot be read."""
+        folder = self.folder
+        for name in path.split("/"):
+            folder = folder.child(name)
+        try:
+            return _document_in(folder)
+        except (NotAFolder, OSError, Contradiction):
+            return None
+
+
+def _document_in(folder: ChunksFolder) -> bytes | None:
+    try:
+        reader = folder.open(DOCUMENT)
+    except NotFound:
+        return None
+    try:
+        return _bytes_of(reader, join(folder.path, DOCUMENT))
+    finally:
+        reader.close()
+
+
+def _bytes_of(reader: Reader, title: str) -> bytes:
+    _check_size(title, reader.size)
+    data = bytearray(reader.size)
+    if data:
+        reader.readinto(memoryview(data), 0)
+    return bytes(data)
+
+
+def _content(spool: Spool, title: str) -> bytes:
+    _check_size(title, spool.size)
+    data = bytearray(spool.size)
+    read_full(spool.fd, memoryview(data), 0, "the spool file", wait=True)
+    return bytes(data)
+
+
+def _check_size(title: str, size: int) -> None:
+    if size > LARGEST_DOCUMENT:
+        raise Contradiction(
+            f"{title} has {size} bytes, more than the {LARGEST_DOCUMENT} that are read"
+        )

@@ -1,0 +1,282 @@
+"""What the name of a file in the `plain` view is to who writes it, and its moves to other names.
+
+Owns the three kinds of files: stored ones, which are those of the `chunks` view, `zarr.json`
+(`plain_documents`), and those for which nothing is stored (`loose_files`). Used by `plain`; the rules
+are in `plain_writing`.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from zarrfuse.errors import Exists, IsAFolder, NotFound, NotSupported
+from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.stores.access import Access, Change, new_file
+from zarrfuse.stores.base import Kind, Reader, access_of
+from zarrfuse.transactions.commits import copy_reader
+from zarrfuse.transactions.working_copy import WorkingCopy
+from zarrfuse.views.base import Writer, join
+from zarrfuse.views.chunks.view import ChunksFolder
+from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
+from zarrfuse.views.plain.documents import DocumentFile
+from zarrfuse.views.plain.nodes import DOCUMENT, PlainNode
+from zarrfuse.views.plain.resolve import InChunks
+from zarrfuse.views.plain.transient_files import LooseKey
+from zarrfuse.views.plain.writing import Place, PlainWriting, hidden
+
+
+class File(Protocol):
+    """A name in the view that is that of a file, or may be. The methods are those of `Folder`."""
+
+    def open(self) -> Reader:
+        """See `views.base.Folder`."""
+
+    def create(self, *, exclusive: bool, given: Access | None) -> Writer:
+        """See `views.base.Folder`."""
+
+    def write(self) -> Writer:
+        """See `views.base.Folder`."""
+
+    def store(self, copy: WorkingCopy, *, sync: bool) -> None:
+        """See `views.base.Folder`."""
+
+    def remove(self) -> None:
+        """See `views.base.Folder`."""
+
+    def change(self, change: Change) -> None:
+        """See `views.base.Folder`."""
+
+    def exists(self) -> bool:
+        """Whether there is a file of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of the `chunks` view: an ordinary one, or the chunk of `chunks` at `coords`."""
+
+    writing: PlainWriting
+    folder: ChunksFolder
+    name: str
+    chunks: PlainChunks | None = None
+    coords: Coords = ()
+
+    def open(self) -> Reader:
+        return self.folder.open(self.name)
+
+    def create(self, *, exclusive: bool, given: Access | None) -> Writer:
+        return self.folder.create(self.name, exclusive=exclusive, given=given)
+
+    def write(self) -> Writer:
+        return self.folder.write(self.name)
+
+    def store(self, copy: WorkingCopy, *, sync: bool) -> None:
+        self.folder.store(self.name, copy, sync=sync)
+        self.is_stored()
+
+    def remove(self) -> None:
+        self.folder.remove(self.name)
+        self.is_gone()
+
+    def change(self, change: Change) -> None:
+        self.folder.change(self.name, change)
+        self.is_stored()
+
+    def exists(self) -> bool:
+        try:
+            entry = self.folder.lookup(self.name)
+        except NotFound:
+            return False
+        if entry.kind is Kind.FOLDER:
+            raise IsAFolder(f"{join(self.folder.path, self.name)} is a folder")
+        return True
+
+    def store_copy(self, reader: Reader, *, new: bool) -> None:
+        """Store the bytes of an open file, with its time, owner and mode, in one step: who has the
+        old file open goes on with it.
+
+        Raises `IsAFolder`, `PartsDoNotFit`, and `Exists` if it is to be `new`.
+        """
+        if self.chunks is None:
+            self.exists()  # which raises for a folder
+        spool = self.writing.commits.spool()
+        try:
+            copy_reader(reader, spool.fd, reader.size)
+            self.writing.chunks.writing.store_spool(
+                *(self.folder, self.name, spool),
+                mtime_ns=reader.mtime_ns,
+                access=access_of(reader),
+                new=new,
+            )
+        finally:
+            spool.close()
+        self.is_stored()
+
+    def is_stored(self) -> None:
+        """What is stored under the name is another file now."""
+        if self.chunks is not None:
+            self.writing.changed(self.chunks.path)
+
+    def is_gone(self) -> None:
+        """Nothing is stored under the name any more."""
+        if self.chunks is not None:
+            self.chunks.prune(self.coords)
+            self.writing.changed(self.chunks.path)
+
+
+@dataclass(frozen=True, slots=True)
+class LooseFile:
+    """A file in a chunk folder for which nothing is stored."""
+
+    writing: PlainWriting
+    key: LooseKey
+
+    def open(self) -> Reader:
+        return self.writing.loose.open(self.key)
+
+    def create(self, *, exclusive: bool, given: Access | None) -> Writer:
+        array = self.writing.chunks.store.stat(self.key.array)
+        access = given or new_file(array.access)
+        return self.writing.loose.create(self.key, exclusive=exclusive, access=access)
+
+    def write(self) -> Writer:
+        return self.writing.loose.open(self.key)
+
+    def store(self, copy: WorkingCopy, *, sync: bool) -> None:
+        """A chunk that was being written got this name: its bytes are kept here."""
+        with copy.to_store():
+            self.writing.loose.store(self.key, copy, new=copy.is_new)
+
+    def remove(self) -> None:
+        self.writing.loose.remove(self.key)
+
+    def change(self, change: Change) -> None:
+        self.writing.loose.change(self.key, change)
+
+    def exists(self) -> bool:
+        try:
+            self.writing.loose.entry(self.key)
+        except NotFound:
+            return False
+        return True
+
+
+# -- which of these a name is ------------------------------------------------------------------
+
+
+def file_at(writing: PlainWriting, place: Place, name: str) -> File:
+    """What the file `name` in a folder of the view is.
+
+    Raises `ReadOnly`, `IsAFolder` for a chunk folder, `NotSupported` for a name that is hidden or
+    belongs to an array that is refused.
+    """
+    writing.check()
+    if isinstance(place, InChunks):
+        return _in_chunks(writing, place, name)
+    node = place.node
+    if name == DOCUMENT:
+        return DocumentFile(writing, place.folder, node if place.is_node else None)
+    if node is not None and place.is_node and name in METADATA_NAMES and node.node is not None:
+        raise NotSupported(f"{name} in /{place.folder.path}: the node is shown as one of Zarr v3")
+    if name not in METADATA_NAMES and node is not None:
+        if node.refused is not None and not node.loaded.is_group:
+            raise NotSupported(node.refused)
+        if place.is_node and place.chunks is not None and name == TOP:
+            if not place.chunks.is_complete(()):
+                raise IsAFolder(f"{name} in /{place.folder.path} is the folder of chunks")
+            return _chunk(writing, place.chunks, ())
+        if any(place.is_taken(name, kind) for kind in (Kind.FILE, Kind.FOLDER)):
+            raise hidden(name, place.folder.path)
+    return StoredFile(writing, place.folder, name)
+
+
+def _in_chunks(writing: PlainWriting, place: InChunks[PlainNode], name: str) -> File:
+    chunks, prefix = place.chunks, place.prefix
+    coords = chunks.coords_below(prefix, name)
+    if coords is not None:
+        if not chunks.is_complete(coords):
+            raise IsAFolder(f"{name} in /{chunks.path} is a folder of chunks")
+        return _chunk(writing, chunks, coords)
+    if chunks.is_reserved(prefix, name):
+        raise hidden(name, chunks.path)
+    stored = chunks.stored_folder(prefix)
+    if stored is not None:
+        return StoredFile(writing, stored, name)
+    return LooseFile(writing, loose_key(chunks, prefix, name))
+
+
+def _chunk(writing: PlainWriting, chunks: PlainChunks, coords: Coords) -> File:
+    return StoredFile(writing, *chunks.place(coords), chunks, coords)
+
+
+def loose_key(chunks: PlainChunks, prefix: Coords, name: str) -> LooseKey:
+    """Which file without a stored folder a name in a chunk folder is, if it is one."""
+    return LooseKey(chunks.path, prefix, name)
+
+
+# -- names of files ----------------------------------------------------------------------------
+
+
+def rename(source: File, target: File, *, replace: bool) -> bool:
+    """Give a file another name; see `views.base.Folder.rename`."""
+    if source == target:
+        return True
+    if isinstance(source, StoredFile) and _is_passed_on(target):
+        folder, name = _stored_at(target)
+        is_same = source.folder.rename(source.name, folder, name, replace=replace)
+        source.is_gone()
+        if isinstance(target, StoredFile):
+            target.is_stored()
+            return is_same
+        return False  # what is shown of a document is not what is stored
+    if isinstance(source, LooseFile) and isinstance(target, LooseFile):
+        source.writing.loose.rename(source.key, target.key, replace=replace)
+        return True
+    if isinstance(source, DocumentFile) and source.hidden:
+        raise NotSupported(f"{source.title} stands for {source.hidden[0]}, and cannot be renamed")
+    _copy(source, target, new=not replace)
+    source.remove()
+    return False
+
+
+def link(source: File, target: File) -> None:
+    """Give a file a second name; see `views.base.Folder.link`. Of a document, it is a copy."""
+    if isinstance(source, StoredFile) and _is_passed_on(target):
+        folder, name = _stored_at(target)
+        source.folder.link(source.name, folder, name)
+        if isinstance(target, StoredFile):
+            target.is_stored()
+    elif isinstance(source, LooseFile) and isinstance(target, LooseFile):
+        source.writing.loose.link(source.key, target.key)
+    else:
+        _copy(source, target, new=True)
+
+
+def _is_passed_on(target: File) -> bool:
+    """Whether a stored file gets this name without being rewritten."""
+    if isinstance(target, DocumentFile):
+        return target.is_first
+    return isinstance(target, StoredFile)
+
+
+def _stored_at(target: File) -> tuple[ChunksFolder, str]:
+    if isinstance(target, StoredFile):
+        return target.folder, target.name
+    assert isinstance(target, DocumentFile)
+    return target.folder, DOCUMENT
+
+
+def _copy(source: File, target: File, *, new: bool) -> None:
+    """Store the bytes of a file under another name, as old as they are."""
+    reader = source.open()
+    try:
+        if new and target.exists():
+            raise Exists("there is a file of this name")
+        if isinstance(target, DocumentFile):
+            target.store_copy(reader, new=new)
+            return
+        if isinstance(target, LooseFile):
+            target.writing.loose.store(target.key, reader, new=new)
+            return
+        assert isinstance(target, StoredFile)
+        target.store_copy(reader, new=new)
+    finally:
+        reader.close()

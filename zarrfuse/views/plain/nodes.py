@@ -1,0 +1,137 @@
+"""What the `plain` view makes of each node: rewritten, refused, or kept as Zarr v2.
+
+Owns that decision and the document shown in place of the stored one. Used by `views.plain`.
+"""
+
+import errno
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from zarrfuse.errors import MetadataError
+from zarrfuse.formats.segments import Literal
+from zarrfuse.spec.node import ArrayNode, Node
+from zarrfuse.spec.node_v3 import parse_v3
+from zarrfuse.spec.plain import document, problem
+from zarrfuse.spec.plain_v2 import as_v3
+from zarrfuse.stores.base import Entry, Kind, entry_of
+from zarrfuse.views.base import join
+from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
+from zarrfuse.views.nodes import Loaded
+from zarrfuse.views.plain.chunks import PlainChunks
+from zarrfuse.views.plain.hierarchies import Hierarchy
+
+DOCUMENT = "zarr.json"
+
+
+def refusal(loaded: Loaded) -> str | None:
+    """Why nothing of a node may be read: a sentence that begins with its document, or None."""
+    if loaded.node is None:
+        return loaded.error
+    clause = None if loaded.is_v2 else problem(loaded.node)
+    return None if clause is None else f"{join(loaded.path, loaded.document)}: {clause}"
+
+
+class PlainNode:
+    """A node as the view shows it, as long as its document is the same.
+
+    `changes` counts what this process itself has stored and deleted of its chunks. `hierarchy` is what
+    a node of Zarr v2 belongs to; where one node stays Zarr v2, all of its hierarchy does.
+    """
+
+    def __init__(
+        self,
+        view: ChunksView,
+        folder: ChunksFolder,
+        loaded: Loaded,
+        changes: Callable[[], int] = int,
+        hierarchy: Hierarchy | None = None,
+    ) -> None:
+        self.folder = folder
+        self.loaded = loaded
+        self.hierarchy = hierarchy
+        self.refused = refusal(loaded)
+        if self.refused is not None and loaded.error is None:  # else that has been said
+            view.report(f"refused in plain: {self.refused}")
+        self._kept: str | None = None
+        self._node = self._as_v3() if self.refused is None else None
+        self._chunks: PlainChunks | None = None
+        if isinstance(self._node, ArrayNode):
+            self._chunks = PlainChunks(view, folder, self._node, changes)
+        self._lock = threading.Lock()
+        self._document: Literal | None = None
+
+    def _as_v3(self) -> Node | None:
+        assert self.loaded.node is not None
+        if not self.loaded.is_v2:
+            return self.loaded.node
+        try:
+            return as_v3(self.loaded.node)
+        except MetadataError as error:
+            self._kept = join(self.loaded.path, str(error))
+        if self.hierarchy is not None:  # of which something else was known when it was looked at
+            self.hierarchy.keep(self._kept)
+        return None
+
+    @property
+    def kept(self) -> str | None:
+        """Why it stays a node of Zarr v2."""
+        if self._kept is None and self.hierarchy is not None:
+            return self.hierarchy.kept
+        return self._kept
+
+    @property
+    def node(self) -> Node | None:
+        """The node of Zarr v3 that it is shown as; None if it is refused or stays one of Zarr v2."""
+        return self._node if self.kept is None else None
+
+    @property
+    def chunks(self) -> PlainChunks | None:
+        """Those of an array that is shown as one of Zarr v3."""
+        return self._chunks if self.kept is None else None
+
+    def document(self, *, wait: bool = True) -> Literal:
+        """The `zarr.json` that is shown; only where there is a `node`.
+
+        `BlockingIOError` if it has yet to be written and `wait` is false. Raises `NotFound` when
+        the stored one has just gone.
+        """
+        if self._document is None:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "a document has to be written")
+            with self._lock:
+                if self._document is None:
+                    loaded = self.loaded
+                    # It holds the bytes of one moment, so what is written in place is another file.
+                    identity = hash((loaded.identity, loaded.mtime_ns, *loaded.stamp))
+                    self._document = Literal(
+                        self._text(), loaded.mtime_ns, loaded.access, loaded.identity and identity
+                    )
+        return self._document
+
+    def entry(self, *, wait: bool = True) -> Entry:
+        """The entry of the `zarr.json` that is shown."""
+        written = self.document(wait=wait)
+        return entry_of(Entry(DOCUMENT, Kind.FILE, 0, 0, access=self.loaded.access), written)
+
+    def _text(self) -> bytes:
+        assert self._node is not None
+        if self.loaded.document != DOCUMENT:
+            return document(self._node)
+        reader = self.folder.open(DOCUMENT)
+        try:
+            # Rewritten since the node was read, it goes with another node, which is soon noticed.
+            # Until then this one is shown, without what only the document of its own would have.
+            if (reader.size, reader.mtime_ns) != self.loaded.stamp:
+                return document(self._node)
+            stored = bytearray(reader.size)
+            if stored:
+                reader.readinto(memoryview(stored), 0)
+        finally:
+            reader.close()
+        return document(self._node, bytes(stored))
+
+    def facts(self) -> dict[str, Any]:
+        """What the document that is shown tells; only where there is a `node`."""
+        assert self._node is not None
+        return parse_v3(document(self._node)).facts()

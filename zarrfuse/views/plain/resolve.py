@@ -1,0 +1,188 @@
+"""Where a folder of a view is that shows all chunks below `c`: a stored folder, or one of chunks.
+
+Owns the way from the root to that place, which may change with the metadata above it. Used by the
+`plain` and `images` views, which say what a node is to them and what is shown at a place.
+"""
+
+import errno
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, Self, TypeVar
+
+from zarrfuse.errors import NotFound
+from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.views.base import Folder, join
+from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
+from zarrfuse.views.nodes import Loaded
+from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
+
+
+class ShownNode(Protocol):
+    """A node as a view shows it, as long as its document is the same."""
+
+    @property
+    def folder(self) -> ChunksFolder:
+        """Its own folder in the `chunks` view."""
+
+    @property
+    def loaded(self) -> Loaded:
+        """What its document says."""
+
+    @property
+    def chunks(self) -> PlainChunks | None:
+        """Those that are shown below `c`; None if it is no array, or is shown as it is stored."""
+
+
+N = TypeVar("N", bound=ShownNode)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Generic[N]):
+    """A folder of the `chunks` view, shown under its own name; `node` is the nearest one above it.
+
+    `chunks` are those of that node, which may be shown otherwise the next time.
+    """
+
+    folder: ChunksFolder
+    node: N | None
+    chunks: PlainChunks | None
+
+    @property
+    def is_node(self) -> bool:
+        """Whether the folder is the node itself."""
+        return self.node is not None and self.node.folder is self.folder
+
+    def is_taken(self, name: str, kind: Kind) -> bool:
+        """Whether what is stored under a name here holds chunks, and is shown below `c` instead."""
+        if self.node is None or self.chunks is None:
+            return False
+        key = join(self.folder.path, name)[len(self.node.loaded.path) :].lstrip("/")
+        return self.chunks.is_taken(key, kind)
+
+    def scan(self) -> Iterator[Entry]:
+        """What is stored here and holds no chunks."""
+        if self.chunks is None:
+            return self.folder.scan()
+        return (entry for entry in self.folder.scan() if not self.is_taken(entry.name, entry.kind))
+
+    def lookup(self, name: str, *, wait: bool = True) -> Entry:
+        """One of those. Raises `NotFound`; `BlockingIOError` as for stores."""
+        entry = self.folder.lookup(name, wait=wait)
+        if self.is_taken(name, entry.kind):
+            raise NotFound(f"{name} in {self.folder.path} holds chunks, shown under {TOP}")
+        return entry
+
+    def readlink(self, name: str) -> str:
+        """Where a link here leads, as it is shown. Raises `NotFound`."""
+        if self.chunks is None:
+            return self.folder.readlink(name)
+        return self.chunks.shown_link(self.folder, name)
+
+
+@dataclass(frozen=True, slots=True)
+class InChunks(Generic[N]):
+    """The folder of the chunks of an array whose coordinates begin with `prefix`."""
+
+    node: N
+    chunks: PlainChunks
+    prefix: Coords
+
+
+class Placed(Generic[N]):
+    """Finds the place of one folder of a view. `parent` is that of the folder above it.
+
+    `shown` makes a node of a view out of a folder, what its document says, and the nearest node above
+    it; it may take its time.
+    """
+
+    __slots__ = ("_chunks", "_folder", "_name", "_node", "_parent", "_shown")
+
+    def __init__(
+        self,
+        chunks: ChunksView,
+        shown: Callable[[ChunksFolder, Loaded, N | None], N],
+        parent: "Placed[N] | None" = None,
+        name: str = "",
+    ) -> None:
+        self._chunks = chunks
+        self._shown = shown
+        self._parent = parent
+        self._name = name
+        self._folder: ChunksFolder | None = None
+        self._node: N | None = None
+
+    def below(self, name: str) -> "Placed[N]":
+        """The place of the folder `name` in this one."""
+        return Placed(self._chunks, self._shown, self, name)
+
+    def now(self, *, wait: bool = True) -> Stored[N] | InChunks[N]:
+        """What the folder is now. Raises `NotFound`; `BlockingIOError` as for stores."""
+        chain = [self]
+        while chain[-1]._parent is not None:
+            chain.append(chain[-1]._parent)
+        place = chain.pop()._root(wait)
+        while chain:
+            place = chain.pop()._in(place, wait)
+        return place
+
+    def _root(self, wait: bool) -> Stored[N] | InChunks[N]:
+        if self._folder is None:
+            self._folder = self._chunks.root
+        return self._stored(self._folder, None, wait)
+
+    def _in(self, above: Stored[N] | InChunks[N], wait: bool) -> Stored[N] | InChunks[N]:
+        name = self._name
+        if isinstance(above, InChunks):
+            coords = above.chunks.coords_below(above.prefix, name)
+            if coords is not None:
+                return _in_chunks(above.node, above.chunks, coords)
+            return self._in_folder(above.chunks.beside(above.prefix, name), above.node, wait)
+        if name == TOP and above.is_node and above.node is not None and above.chunks is not None:
+            return _in_chunks(above.node, above.chunks, ())
+        return self._in_folder(above.folder, above.node, wait)
+
+    def _in_folder(self, above: ChunksFolder, node: N | None, wait: bool) -> Stored[N]:
+        """The stored folder of this name; the one that was made before, since that knows its node."""
+        folder = self._folder
+        if folder is None or folder.path != join(above.path, self._name):
+            folder = self._folder = above.child(self._name)
+        return self._stored(folder, node, wait)
+
+    def _stored(self, folder: ChunksFolder, above: N | None, wait: bool) -> Stored[N]:
+        loaded = folder.loaded(wait=wait)
+        if loaded is None:
+            return Stored(folder, above, None if above is None else above.chunks)
+        node = self._node
+        if node is None or node.loaded is not loaded or node.folder is not folder:
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "a node has to be judged")
+            node = self._node = self._shown(folder, loaded, above)
+        return Stored(folder, node, node.chunks)
+
+
+def _in_chunks(node: N, chunks: PlainChunks, coords: Coords) -> InChunks[N]:
+    """The chunk folder of these coordinates. Raises `NotFound` where there is a chunk, a file."""
+    if chunks.is_complete(coords):
+        raise NotFound(f"a chunk of {node.loaded.path or 'the root array'} is no folder")
+    return InChunks(node, chunks, coords)
+
+
+class PlacedFolder(Folder, Generic[N]):
+    """A folder of such a view. Which kind of folder it is may change with the metadata above it."""
+
+    __slots__ = ("_placed", "path")
+
+    def __init__(self, placed: Placed[N], path: str) -> None:
+        self._placed = placed
+        self.path = path
+
+    def child(self, name: str) -> Self:
+        """See `views.base.Folder`."""
+        return type(self)(self._placed.below(name), join(self.path, name))
+
+    def readlink(self, name: str) -> str:
+        """See `views.base.Folder`."""
+        place = self._placed.now()
+        if isinstance(place, InChunks):
+            return place.chunks.readlink(place.prefix, name)
+        return place.readlink(name)

@@ -1,0 +1,265 @@
+"""Files in chunk folders for which nothing is stored: where writers put what will be a chunk.
+
+Owns these files, their bytes and names. A writer that replaces chunks writes `c/0.3f2a.partial` and
+renames it to `c/0`; where the folder `c` stands for no stored one, there is no place for the first.
+Such a file is kept in this process, as a spool file, and shared by all who have it open; it is gone
+when the mount ends. Used by `plain_writing` and `plain`. It must not know what a chunk is.
+"""
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from zarrfuse.errors import Exists, NotFound
+from zarrfuse.stores.access import Access, Change, as_folder
+from zarrfuse.stores.base import Entry, Kind, Reader, access_of
+from zarrfuse.stores.descriptor import read_full
+from zarrfuse.transactions.commits import copy_reader, write_all
+from zarrfuse.transactions.spool import Spool
+from zarrfuse.views.base import Writer
+
+
+class LooseKey(NamedTuple):
+    """Which file: of the array at a path, in the chunk folder of these coordinates, of this name."""
+
+    array: str
+    prefix: tuple[int, ...]
+    name: str
+
+
+_count = itertools.count(1)
+
+
+class _File:
+    """The bytes of one file; its spool file is let go of by whoever uses it last."""
+
+    __slots__ = ("access", "identity", "mtime_ns", "names", "spool", "users")
+
+    def __init__(self, spool: Spool, access: Access | None) -> None:
+        self.spool = spool
+        self.access = access
+        self.identity = -next(_count)
+        """Of no file of a store."""
+        self.mtime_ns = time.time_ns()
+        self.names = 0
+        self.users = 0
+        """How many names it has, and how often it is open."""
+
+
+class LooseFiles:
+    """All such files of one view. For any thread."""
+
+    def __init__(self, spool: Callable[[], Spool]) -> None:
+        self._spool = spool
+        self._files: dict[LooseKey, _File] = {}
+        self._lock = threading.Lock()
+
+    def create(
+        self, key: LooseKey, *, exclusive: bool = False, access: Access | None = None
+    ) -> Writer:
+        """A new file, or, unless `exclusive`, the one that is there, emptied. Raises `Exists`."""
+        with self._lock:
+            file = self._files.get(key)
+            if file is None:
+                file = self._files[key] = _File(self._spool(), access)
+                file.users = file.names = 1
+            elif exclusive:
+                raise Exists(f"{key.name} is there already")
+            writer = self._opened(file)
+        writer.truncate(0)
+        return writer
+
+    def store(self, key: LooseKey, reader: Reader, *, new: bool = False) -> None:
+        """A file with the bytes and the time of an open one, in place of the one that is there.
+
+        Who has that open keeps it. Raises `Exists` if it is to be `new`; all is as before then.
+        """
+        file = _File(self._spool(), access_of(reader))
+        file.users = file.names = 1
+        try:
+            copy_reader(reader, file.spool.fd, reader.size)
+            file.mtime_ns = reader.mtime_ns
+            with self._lock:
+                replaced = self._files.get(key)
+                if replaced is not None and new:
+                    raise Exists(f"{key.name} is there already")
+                self._files[key] = file
+                if replaced is not None:
+                    self._unname(replaced)
+        except BaseException:
+            file.spool.close()
+            raise
+
+    def open(self, key: LooseKey) -> Writer:
+        """Open a file that is there, to read or write. Raises `NotFound`."""
+        with self._lock:
+            return self._opened(self._file(key))
+
+    def entry(self, key: LooseKey) -> Entry:
+        """The entry of a file. Raises `NotFound`."""
+        with self._lock:
+            return _entry(key.name, self._file(key))
+
+    def entries(self, array: str, prefix: tuple[int, ...]) -> Iterator[Entry]:
+        """The files in a chunk folder, and the folders in it that lead to others."""
+        if not self._files:  # nearly always
+            return
+        with self._lock:
+            files = list(self._files.items())
+        folders = set()
+        for key, file in files:
+            if key.array == array and key.prefix == prefix:
+                yield _entry(key.name, file)
+            elif key.array == array and key.prefix[: len(prefix)] == prefix:
+                name = str(key.prefix[len(prefix)])
+                if name not in folders:
+                    folders.add(name)
+                    yield Entry(name, Kind.FOLDER, 0, file.mtime_ns, access=as_folder(file.access))
+
+    def has_some_below(self, path: str) -> bool:
+        """Whether the array at `path`, or one below, has such files."""
+        with self._lock:
+            return any(_is_below(key.array, path) for key in self._files)
+
+    def change(self, key: LooseKey, change: Change) -> None:
+        """Set time, mode and owner of a file. Raises `NotFound`."""
+        with self._lock:
+            _change(self._file(key), change)
+
+    def remove(self, key: LooseKey) -> None:
+        """Take a file its name. Raises `NotFound`."""
+        with self._lock:
+            file = self._file(key)
+            del self._files[key]
+            self._unname(file)
+
+    def link(self, key: LooseKey, new_key: LooseKey) -> None:
+        """Give a file a second name. Raises `NotFound`, `Exists`."""
+        with self._lock:
+            file = self._file(key)
+            if new_key in self._files:
+                raise Exists(f"{new_key.name} is there already")
+            file.users += 1
+            file.names += 1
+            self._files[new_key] = file
+
+    def rename(self, key: LooseKey, new_key: LooseKey, *, replace: bool = True) -> None:
+        """Give a file another name. Raises `NotFound`, and `Exists` unless it may `replace`."""
+        with self._lock:
+            file = self._file(key)
+            replaced = self._files.get(new_key)
+            if replaced is not None and not replace:
+                raise Exists(f"{new_key.name} is there already")
+            if replaced is file:
+                return
+            del self._files[key]
+            self._files[new_key] = file
+            if replaced is not None:
+                self._unname(replaced)
+
+    def move(self, path: str, new_path: str) -> None:
+        """The folder at `path` has another path now, and with it the arrays below."""
+        with self._lock:
+            for key in [key for key in self._files if _is_below(key.array, path)]:
+                array = new_path + key.array[len(path) :]
+                self._files[key._replace(array=array)] = self._files.pop(key)
+
+    def _file(self, key: LooseKey) -> _File:
+        try:
+            return self._files[key]
+        except KeyError:
+            raise NotFound(f"no {key.name} in a chunk folder of /{key.array}") from None
+
+    def _opened(self, file: _File) -> "_OpenFile":
+        file.users += 1
+        return _OpenFile(file, self._closed)
+
+    def _closed(self, file: _File) -> None:
+        with self._lock:
+            self._let_go(file)
+
+    def _unname(self, file: _File) -> None:
+        file.names -= 1
+        self._let_go(file)
+
+    def _let_go(self, file: _File) -> None:
+        file.users -= 1
+        if not file.users:
+            file.spool.close()
+
+
+class _OpenFile(Writer):
+    """One of these files, open."""
+
+    __slots__ = ("_closed", "_file")
+
+    is_live = True
+
+    def __init__(self, file: _File, closed: Callable[[_File], None]) -> None:
+        self._file = file
+        self._closed: Callable[[_File], None] | None = closed
+
+    @property
+    def size(self) -> int:
+        return self._file.spool.size
+
+    @property
+    def mtime_ns(self) -> int:
+        return self._file.mtime_ns
+
+    def seen(self) -> Entry:
+        """See `stores.base.File`."""
+        return _entry("", self._file)
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        """See `stores.base.Reader`."""
+        read_full(self._file.spool.fd, buffer, offset, "the file", wait=wait)
+
+    def write(self, data: bytes | memoryview, offset: int) -> None:
+        """See `views.base.Writer`."""
+        write_all(self._file.spool.fd, data, offset)
+        self._file.mtime_ns = time.time_ns()
+
+    def truncate(self, size: int) -> None:
+        """See `views.base.Writer`."""
+        os.ftruncate(self._file.spool.fd, size)
+        self._file.mtime_ns = time.time_ns()
+
+    def change(self, change: Change) -> None:
+        """See `views.base.Writer`."""
+        _change(self._file, change)
+
+    def sync(self) -> None:
+        """See `views.base.Writer`; it does not outlive the mount."""
+
+    def close(self) -> None:
+        """See `stores.base.Reader`."""
+        closed, self._closed = self._closed, None
+        if closed is not None:
+            closed(self._file)
+
+
+def _change(file: _File, change: Change) -> None:
+    if change.mtime_ns is not None:
+        file.mtime_ns = change.mtime_ns
+    if file.access is not None:
+        file.access = change.of(file.access)
+
+
+def _entry(name: str, file: _File) -> Entry:
+    return Entry(
+        name,
+        Kind.FILE,
+        file.spool.size,
+        file.mtime_ns,
+        identity=file.identity,
+        access=file.access,
+        links=file.names,
+    )
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return not folder or path == folder or path.startswith(f"{folder}/")
