@@ -14,8 +14,9 @@ SH_BLOCKS = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
 def test_each_command_works_in_an_empty_folder(tmp_path: Path) -> None:
-    first, *blocks = SH_BLOCKS
-    assert first.split("\n") == ["make demo", "make test", ""], "the two commands come first"
+    two_commands = "make demo\nmake test\n"
+    assert two_commands in SH_BLOCKS
+    blocks = [block for block in SH_BLOCKS if block != two_commands]
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     try:
         for block in blocks:
