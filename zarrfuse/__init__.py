@@ -1,22 +1,16 @@
 """zarrfuse: a Zarr store as ordinary files.
 
-The map of the house, top to bottom; imports point down only:
+The rooms, top to bottom; imports point down only:
 
-* `cli` - commands and options; `check`, `demo`, `doctor` and `info` are what some of them do.
-* `daemon` - mount, readiness, signals, unmount; `mounts` - what the kernel has mounted.
-* `fuse` - kernel requests in, replies and errno out; `inodes` - numbers for names; `handles` - what
-  is open; `replies` - what the kernel is told of names; `threads` - store calls with a time-out;
-  `eager` - waits for requests without parking in trio.
-* `opening` - the view of a name; `images` - the one that decodes: its tree, decoded chunks, and the files
-  made of them.
-* `plugin` - what zarr-python finds of zarrfuse: `suffix` and `packbits` (whose bits `packbits` packs);
-  `plain_store` - a store of zarr-python without a mount; `keys_store` - the files of a view as one;
-  `keys` - the files of a view by their keys; `fill_values` - which chunks are empty.
-* `views` - what a store looks like as a tree of files.
-* `files` - what one file is made of.
-* `stores` - where bytes live.
+* `cli` - the commands; `check` - everything that is wrong with a dataset.
+* `mount` - the daemon of a mount; `fuse` - the kernel's requests, answered from a view.
+* `zarr_python` - a store for zarr-python without a mount.
+* `views` - what a store looks like as a tree of files: `raw`, `chunks`, `plain`, `images`.
+* `decoding` - chunks are decoded in processes of their own.
+* `transactions` - chunks are stored whole or not at all.
+* `formats` - what one file is made of; `stores` - where bytes live.
 * `spec` - what Zarr metadata means: pure, no input or output.
-* `config`, `errors` - frozen settings; every exception of ours and the only errno table.
+* `config`, `errors` - settings; every exception of ours and the only table of errnos.
 
 `docs/design.md` tells the way of a read through it.
 """

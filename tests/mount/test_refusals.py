@@ -386,7 +386,10 @@ def test_no_daemon_outlives_a_refusal(source: Path, point: Path) -> None:
     wait_for(lambda: not processes_about(point))
 
 
-SILENT = "import errno; from zarrfuse import cli, mounts; kernel_mounts.answer_of = lambda path: {}; cli.main()"
+SILENT = (
+    "import errno; from zarrfuse.cli import app; from zarrfuse.mount import kernel_mounts;"
+    " kernel_mounts.answer_of = lambda path: {}; app.main()"
+)
 
 
 @either
