@@ -1,7 +1,7 @@
 """zarr-python, xarray and dask write arrays that are stored with a suffix in parts, in the `plain` view.
 
 They do not know of either. What is stored is held byte for byte to what zarr-python writes into a plain
-folder. Its own tests of a store are in `tests/plugin/test_local_store_on_a_mount.py`.
+folder. Its own tests of a store are in `tests/zarr_python/test_local_store_on_a_mount.py`.
 """
 
 import json

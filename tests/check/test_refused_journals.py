@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from datasets import array, concat_parts, group, write_keys
 from mounting import zarrfuse
-from writing.test_forward import leave
+from transactions.test_forward import leave
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.writing import WritableLocalStore

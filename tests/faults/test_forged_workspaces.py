@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from datasets import array, concat_parts, write_keys
 from mounting import Daemon, zarrfuse
-from writing.strangers import DONE, STRANGER, as_user, public_folder
-from writing.test_forward import leave
+from transactions.strangers import DONE, STRANGER, as_user, public_folder
+from transactions.test_forward import leave
 
 CHUNK = {"c/0/0.a": b"ol", "c/0/0.b": b"d"}
 LEFT = {"c/0/0.a": b"xx", "c/0/0.b": b"x"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from datasets import array, concat_parts, group, write_keys
 from mounting import zarrfuse
-from writing.stores import files_of, write
-from writing.test_forward import leave
+from transactions.stores import files_of, write
+from transactions.test_forward import leave
 
 import zarrfuse as package
 from zarrfuse.stores.base import OWN_NAME, Reader

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from writing.stores import store_bytes
+from transactions.stores import store_bytes
 
 from zarrfuse.transactions.commits import Commits, Target
 

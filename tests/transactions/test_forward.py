@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fakes import MemoryStore
 from msgspec.structs import replace
-from writing.stores import files_of, write
+from transactions.stores import files_of, write
 
 from zarrfuse.errors import NotFound
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, read

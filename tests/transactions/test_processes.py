@@ -4,8 +4,8 @@ import os
 from functools import partial
 from pathlib import Path
 
-from writing.stores import Steps, StepStore, readers, store_bytes
-from writing.test_killed import DIED, die, in_child
+from transactions.stores import Steps, StepStore, readers, store_bytes
+from transactions.test_killed import DIED, die, in_child
 
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.local.store import LocalStore

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 from sampling import Sample
-from writing.power_cuts import Crash, Recording
-from writing.stores import files_of, recovered, store_bytes, write
+from transactions.power_cuts import Crash, Recording
+from transactions.stores import files_of, recovered, store_bytes, write
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.file import LocalFile

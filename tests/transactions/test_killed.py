@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from sampling import Sample
-from writing.cases import AFTER_ANOTHER, CASES, Case
-from writing.stores import Steps, StepStore, files_of, recovered, write
+from transactions.cases import AFTER_ANOTHER, CASES, Case
+from transactions.stores import Steps, StepStore, files_of, recovered, write
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.store import LocalStore

@@ -9,7 +9,7 @@ from fakes import MemoryReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
-from writing.stores import files_of
+from transactions.stores import files_of
 
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Reader, read

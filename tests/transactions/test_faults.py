@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from sampling import Sample
-from writing.cases import CASES, Case
-from writing.stores import KeysStore, Steps, StepStore, files_of, recovered, store_bytes, write
+from transactions.cases import CASES, Case
+from transactions.stores import KeysStore, Steps, StepStore, files_of, recovered, store_bytes, write
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.base import OWN_NAME, WritableStore

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fakes import MemoryReader
-from writing.stores import KeysStore, StepStore, files_of, recovered, store_bytes, write
+from transactions.stores import KeysStore, StepStore, files_of, recovered, store_bytes, write
 
 from zarrfuse.errors import Corrupt, Denied, NotSupported, TimedOut
 from zarrfuse.stores.base import OWN_NAME, Reader

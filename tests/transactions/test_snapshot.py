@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from writing.cases import CASES, Case
-from writing.stores import Steps, StepStore, readers, store_bytes, write
-from writing.strangers import DONE, STRANGER, as_user, public_folder
-from writing.test_processes import contents
+from transactions.cases import CASES, Case
+from transactions.stores import Steps, StepStore, readers, store_bytes, write
+from transactions.strangers import DONE, STRANGER, as_user, public_folder
+from transactions.test_processes import contents
 
 from zarrfuse.errors import Stale, ZarrfuseError
 from zarrfuse.stores.base import Reader

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from fakes import MemoryStore
-from writing.stores import files_of, store_bytes, write
-from writing.test_killed import DIED, die, in_child
+from transactions.stores import files_of, store_bytes, write
+from transactions.test_killed import DIED, die, in_child
 
 from zarrfuse.errors import Denied, NotFound, NotSupported
 from zarrfuse.stores.base import OWN_NAME

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from writing.stores import files_of, store_bytes, write
+from transactions.stores import files_of, store_bytes, write
 
 from zarrfuse.errors import Exists, NotFound
 from zarrfuse.stores.access import Change

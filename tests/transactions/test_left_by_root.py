@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from writing.stores import store_bytes, write
-from writing.strangers import DONE, OWNER, as_user, public_folder
+from transactions.stores import store_bytes, write
+from transactions.strangers import DONE, OWNER, as_user, public_folder
 
 from zarrfuse.errors import Denied
 from zarrfuse.stores.base import OWN_NAME
