@@ -143,7 +143,7 @@ def bindfs(folder: Path) -> FuseMount:
 
 
 def zarrfuse(folder: Path) -> FuseMount:
-    """zarrfuse as it comes."""
+    """Zarrfuse as it comes."""
     return FuseMount(
         "zarrfuse",
         folder / "zarrfuse",
@@ -154,7 +154,7 @@ def zarrfuse(folder: Path) -> FuseMount:
 
 
 def images(folder: Path) -> FuseMount:
-    """zarrfuse with the `images` view."""
+    """Zarrfuse with the `images` view."""
     return FuseMount(
         "zarrfuse",
         folder / "images",

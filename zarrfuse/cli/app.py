@@ -258,8 +258,10 @@ def info(
     path: Annotated[str, _path("PATH", "A source, or a path in a mount.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print what PATH holds. The tree of arrays and groups, or all that a mount knows of a file. Exits
-    with 2 if there is no Zarr, or its root is broken."""
+    """Print what PATH holds: the tree of arrays and groups, or all that a mount knows of a file.
+
+    Exits with 2 if there is no Zarr, or its root is broken.
+    """
     import logging  # noqa: PLC0415
 
     from zarrfuse.cli.info import show  # noqa: PLC0415
@@ -283,8 +285,10 @@ def check(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what is wrong with SOURCE. Exits with 0 if nothing is, 1 if something is, 2 if SOURCE
-    cannot be looked at."""
+    """Say what is wrong with SOURCE.
+
+    Exits with 0 if nothing is, 1 if something is, 2 if SOURCE cannot be looked at.
+    """
     from zarrfuse.check.run import run  # noqa: PLC0415
 
     raise typer.Exit(run(source, deep=deep, as_json=as_json, repair=repair))

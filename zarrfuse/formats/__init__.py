@@ -1,5 +1,4 @@
-"""What one file is made of: TIFF, OME-TIFF, ImageJ's TIFF, NPY and PNG around pixels, and segments
-of stored keys.
+"""What one file is made of: TIFF, NPY or PNG around pixels, or segments of stored keys.
 
 Owns the bytes of headers and the layout behind them. Used by the views. It knows neither stores nor
 Zarr.

@@ -15,10 +15,10 @@ which a chunk cannot be decoded is an error as a whole."""
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """A file is `head`, all elements in C order and little endian, `tail`, and then the last `again`
-    bytes of the elements once more.
+    """A file: `head`, all elements in C order and little endian, `tail`.
 
-    The size of the tail is known without making it: it can be 80 MiB long.
+    The last `again` bytes of the elements stand behind the tail once more. The size of the tail is known
+    without making it: it can be 80 MiB long.
     """
 
     head: bytes

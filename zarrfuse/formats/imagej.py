@@ -223,8 +223,10 @@ def _calibration(stack: Hyperstack, picture: Picture) -> list[str]:
 
 
 def _unit(axis: Axis | None) -> str | None:
-    """The symbol of the unit of an axis, "pixel" if it has none, escaped as in Java; None if the unit
-    is no length."""
+    """The symbol of the unit of an axis, escaped as in Java.
+
+    It is "pixel" for an axis without unit, None for a unit that is no length.
+    """
     if axis is None:
         return None
     if axis.unit is None:

@@ -118,8 +118,11 @@ class Segmented:
 
 
 class Rendered:
-    """A file made of others when it is read. `lasting`: whether of one size and time it has always
-    the same bytes, so that kernels may keep them from one opening to the next."""
+    """A file that is made of others when it is read.
+
+    `lasting`: as long as it has the same size and time it has the same bytes, so that kernels may keep
+    them from one opening to the next.
+    """
 
     __slots__ = ("_reader", "access", "lasting", "mtime_ns", "size")
 

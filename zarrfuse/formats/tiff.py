@@ -102,8 +102,11 @@ def array_tiff(
 
 
 def _imagej_tiff(pages: "_Pages", stack: imagej.Hyperstack, shown: _Shown) -> Around:
-    """As ImageJ has it; where channels come before slices with OME-XML, too: Bio-Formats knows no
-    `order=`, and would take channels for slices."""
+    """The metadata of ImageJ.
+
+    Where channels come before slices there is OME-XML, too: Bio-Formats knows no `order=`, and would take
+    channels for slices.
+    """
     from tifffile import imagej_metadata_tag  # noqa: PLC0415
 
     shape, image, name = shown

@@ -238,7 +238,10 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def access(self, inode: int, mode: int, ctx: pyfuse3.RequestContext) -> bool:
-        """What access(2) says where the kernel does not check: whether it may be read, opening tells."""
+        """Answer whether a file may be used where the kernel does not check.
+
+        Whether it may be read, opening tells.
+        """
         if mode & os.W_OK:
             raise ReadOnly("the mount is read-only")
         entry = self._nodes[inode].entry
@@ -339,8 +342,10 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def flush(self, fh: int) -> None:
-        """A program closes a file: what it wrote is stored. Of a mount that is only read the kernel
-        need not tell."""
+        """A program closes a file: what it wrote is stored.
+
+        A mount that is only read need not be told.
+        """
         if not self.writable:
             raise FUSEError(errno.ENOSYS)
         await self._files.flush(fh)

@@ -76,8 +76,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the `extensions` member says: all as listed, those that act, those that refer to another
-    node, and the names of those that are ignored."""
+    """What the `extensions` member says.
+
+    All extensions as listed, those that act, those that refer to another node, and the names of those that
+    are ignored.
+    """
 
     extensions: tuple[Extension, ...] = ()
     active: tuple[Active, ...] = ()
@@ -178,7 +181,6 @@ def configured(
 
     Raises `MetadataError` that starts with its name.
     """
-
     try:
         made = foreign(listed.name, lambda: kind.from_configuration(listed.configuration, shape))
     except PlugInError:

@@ -94,17 +94,21 @@ class DefaultEncoding:
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, Any]) -> Self:
+        """See `ChunkKeyEncoding`."""
         return cls(_parse_separator(configuration, "/"))
 
     def encode(self, coords: Sequence[int]) -> str:
+        """See `ChunkKeyEncoding`."""
         return self.separator.join(("c", *map(str, coords)))
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
+        """See `ChunkKeyEncoding`."""
         if _decimal_keys("c", self.separator, ndim).fullmatch(key) is None:
             return None
         return tuple(map(int, key.split(self.separator)[1:]))
 
     def to_json(self) -> dict[str, Any]:
+        """See `ChunkKeyEncoding`."""
         return {"name": self.name, "configuration": {"separator": self.separator}}
 
 
@@ -124,12 +128,15 @@ class V2Encoding:
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, Any]) -> Self:
+        """See `ChunkKeyEncoding`."""
         return cls(_parse_separator(configuration, "."))
 
     def encode(self, coords: Sequence[int]) -> str:
+        """See `ChunkKeyEncoding`."""
         return self.separator.join(map(str, coords)) if coords else "0"
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
+        """See `ChunkKeyEncoding`."""
         if ndim == 0:
             return () if key == "0" else None
         if _decimal_keys("", self.separator, ndim).fullmatch(key) is None:
@@ -137,6 +144,7 @@ class V2Encoding:
         return tuple(map(int, key.split(self.separator)))
 
     def to_json(self) -> dict[str, Any]:
+        """See `ChunkKeyEncoding`."""
         return {"name": self.name, "configuration": {"separator": self.separator}}
 
 
@@ -167,6 +175,7 @@ class SuffixEncoding:
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, Any]) -> Self:
+        """See `ChunkKeyEncoding`."""
         refuse_unknown(configuration, {"suffix", "base_encoding", "base-encoding"})
         if "suffix" not in configuration:
             raise MetadataError("suffix: is missing")
@@ -180,14 +189,17 @@ class SuffixEncoding:
         return cls(suffix, parse_chunk_key_encoding(configuration[spelling], spelling))
 
     def encode(self, coords: Sequence[int]) -> str:
+        """See `ChunkKeyEncoding`."""
         return self.base.encode(coords) + self.suffix
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
+        """See `ChunkKeyEncoding`."""
         if not key.endswith(self.suffix):
             return None
         return self.base.decode(key[: -len(self.suffix)], ndim)
 
     def to_json(self) -> dict[str, Any]:
+        """See `ChunkKeyEncoding`."""
         configuration = {"suffix": self.suffix, "base_encoding": self.base.to_json()}
         return {"name": self.name, "configuration": configuration}
 

@@ -205,8 +205,7 @@ def _encoded(extension: Extension, codec: Codec, array: Array) -> Array:
 def _judge_sharding(
     configuration: Mapping[str, Any], array: Array, nesting: int
 ) -> Iterator[Problem]:
-    """Inner chunks that fill the shard, and two chains, of which that of the index has a fixed
-    size.
+    """Inner chunks that fill the shard, and two chains; that of the index has a fixed size.
 
     Source: sharding-indexed codec, Configuration parameters.
     """

@@ -45,8 +45,7 @@ def parse_v2_array(document: bytes, attributes: bytes | None = None) -> ArrayNod
 
 
 def parse_v2_group(document: bytes, attributes: bytes | None = None) -> GroupNode:
-    """The group that a `.zgroup` describes with the `.zattrs` beside it (Zarr v2
-    specification, Groups).
+    """The group of a `.zgroup`, with the `.zattrs` beside it (Zarr v2 specification, Groups).
 
     Raises `NodeError`, starting with `.zgroup:` and the member.
     """

@@ -34,10 +34,9 @@ def _access(mode: int, uid: int, gid: int) -> Access:
 
 
 class Change(NamedTuple):
-    """What is to be set of a file or folder: time of the last change (ns), mode, owner, group, time of the
-    last access (ns).
+    """What is to be set of a file or folder; None: it stays as it is.
 
-    None: it stays as it is.
+    Time of the last change (ns since 1970), mode, owner, group, time of the last access (ns since 1970).
     """
 
     mtime_ns: int | None = None

@@ -154,8 +154,7 @@ key; those of an open file (a descriptor); or these."""
 
 
 class WritableStore(Store, Protocol):
-    """A store that can be written. Implementations: `local_writing.WritableLocalStore`,
-    `object.ObjectStore`.
+    """A store that can be written: `local.writing.WritableLocalStore`, `object.store.ObjectStore`.
 
     Names are changed at once or not at all, also when a process dies in between: after each of these
     calls there is what was before or what was asked for.

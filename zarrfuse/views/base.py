@@ -73,9 +73,10 @@ class Folder(Protocol):
     # Writing. A view that cannot be written leaves these as they are. All may wait.
 
     def create(self, name: str, *, exclusive: bool = False, given: Access | None = None) -> Writer:
-        """A new, empty file. What is changed in place is there at once; a working copy is once it is
-        stored, and unless `exclusive` it may replace one that is there. `given`: its mode, owner and
-        group, as far as the store can give them.
+        """A new, empty file; `given`: its mode, owner and group, as far as the store can give them.
+
+        What is changed in place is there at once. A working copy is there once it is stored, and unless
+        `exclusive` it may replace a file that is there.
 
         Raises `Exists`, `NotFound` (the folder is gone), `NotSupported`, `IsAFolder`.
         """

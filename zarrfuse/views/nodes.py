@@ -199,8 +199,10 @@ class ReferencedNodes:
         self._lock = threading.Lock()
 
     def get(self, path: str, *, wait: bool = True) -> Loaded | None:
-        """The node at a path, references not followed; the same object as long as it is the same
-        document. `BlockingIOError` as for stores."""
+        """The node at a path, references not followed; `BlockingIOError` as for stores.
+
+        It is the same object as long as the document is the same.
+        """
         with self._lock:  # held for no longer than this: whoever must not wait comes by, too
             document = self._known.get(path)
             if document is None:

@@ -22,9 +22,14 @@ class Walkable(Protocol):
 
     path: str
 
-    def list(self) -> dict[str, Entry]: ...
-    def child(self, name: str) -> "Walkable": ...
-    def facts(self, name: str | None) -> Facts: ...
+    def list(self) -> dict[str, Entry]:
+        """Its names."""
+
+    def child(self, name: str) -> "Walkable":
+        """The folder of a name in it."""
+
+    def facts(self, name: str | None) -> Facts:
+        """What is known of a name in it, or of itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,4 +274,5 @@ def _check_range(buffer: memoryview, offset: int, size: int) -> None:
 
 
 def closed() -> OSError:
+    """What is raised for a zip that was closed."""
     return OSError(errno.EBADF, "it was closed")

@@ -38,8 +38,10 @@ _PROBLEMS_KEPT = 10_000
 
 
 class ChunksView:
-    """What the folders of one view share: the store, the nodes that others refer to, what is known
-    to have changed, and the problems already reported.
+    """What the folders of one view share.
+
+    The store, the nodes that others refer to, what is known to have changed, and the problems that were
+    reported.
 
     `commits`: what stores chunks, for a view that can be written. `is_fill`: whether the bytes of a
     chunk hold nothing but the fill value; without it no chunk is taken to be empty. `links`: whether

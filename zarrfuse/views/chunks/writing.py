@@ -161,9 +161,12 @@ class ChunkWriting:
         *,
         replace: bool,
     ) -> bool:
-        """A file that gets the name of a chunk is split. A chunk in parts that becomes another one of its
+        """Rename a file or folder.
+
+        A file that gets the name of a chunk is split. A chunk in parts that becomes another one of its
         array is renamed by a journal; under any other name it is copied, then deleted. Raises
-        `PartsDoNotFit` before anything is touched."""
+        `PartsDoNotFit` before anything is touched.
+        """
         entry = folder.lookup(name)
         if entry.kind is Kind.FOLDER:
             self._rename_folder(folder, name, to, new_name, replace=replace)
@@ -236,8 +239,10 @@ class ChunkWriting:
         self._changes.folders()
 
     def link(self, folder: WrittenFolder, name: str, to: WrittenFolder, new_name: str) -> None:
-        """Only of ordinary files: a second name of a chunk's file would be no chunk, and be changed
-        in place."""
+        """Give an ordinary file a second name.
+
+        That of a chunk's file would be no chunk, and would be changed in place.
+        """
         entry = folder.lookup(name)
         if entry.kind is Kind.FOLDER:
             raise IsAFolder(f"{_key(folder, name)} is a folder")
@@ -317,8 +322,10 @@ class ChunkWriting:
         return Place(folder.path, key, What.ORDINARY)
 
     def _in_the_way(self, folder: WrittenFolder, name: str, place: Place) -> Entry | None:
-        """The file that would be replaced. Raises `IsAFolder`, and `NotSupported` for a chunk that
-        cannot be split."""
+        """The file that would be replaced.
+
+        Raises `IsAFolder`, and `NotSupported` for a chunk that cannot be split.
+        """
         if place.chunk is not None:
             place.chunk.refuse_unwritable()
         entry = _entry(folder, name)

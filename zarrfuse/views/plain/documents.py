@@ -44,6 +44,7 @@ class DocumentFile:
         return (self.node.loaded.document, ".zattrs", ".zmetadata")
 
     def open(self) -> Reader:
+        """See `plain.files.File`."""
         if self.node is None:
             return self.folder.open(DOCUMENT)
         if self.node.refused is not None:
@@ -51,6 +52,7 @@ class DocumentFile:
         return self.folder.open(DOCUMENT) if self.node.node is None else self.node.document()
 
     def create(self, *, exclusive: bool, given: Access | None) -> Writer:
+        """See `plain.files.File`."""
         self._check()
         if self.exists():
             if exclusive:
@@ -59,6 +61,7 @@ class DocumentFile:
         return new_copy(self.writing.commits, exclusive=exclusive, given=given)
 
     def write(self) -> Writer:
+        """See `plain.files.File`."""
         self._check()
         if not self.exists():
             raise NotFound(f"no {self.title}")
@@ -66,6 +69,7 @@ class DocumentFile:
         return WorkingCopy(self.writing.commits, None if is_refused else self.open())
 
     def store(self, copy: WorkingCopy, *, sync: bool) -> None:
+        """See `plain.files.File`."""
         with copy.to_store() as (spool, mtime_ns):
             written = _content(spool, self.title)
             try:
@@ -79,6 +83,7 @@ class DocumentFile:
                 raise
 
     def remove(self) -> None:
+        """See `plain.files.File`."""
         if self.hidden:
             self._remove_hidden()
             return
@@ -88,11 +93,13 @@ class DocumentFile:
         self.folder.remove(DOCUMENT)
 
     def change(self, change: Change) -> None:
+        """See `plain.files.File`."""
         for name in self.hidden or (DOCUMENT,):
             with suppress(NotFound):
                 self.folder.change(name, change)
 
     def exists(self) -> bool:
+        """See `plain.files.File`."""
         if self.hidden:
             return True
         try:

@@ -60,27 +60,34 @@ class StoredFile:
     coords: Coords = ()
 
     def open(self) -> Reader:
+        """See `File`."""
         return self.folder.open(self.name)
 
     def create(self, *, exclusive: bool, given: Access | None) -> Writer:
+        """See `File`."""
         return self.folder.create(self.name, exclusive=exclusive, given=given)
 
     def write(self) -> Writer:
+        """See `File`."""
         return self.folder.write(self.name)
 
     def store(self, copy: WorkingCopy, *, sync: bool) -> None:
+        """See `File`."""
         self.folder.store(self.name, copy, sync=sync)
         self.is_stored()
 
     def remove(self) -> None:
+        """See `File`."""
         self.folder.remove(self.name)
         self.is_gone()
 
     def change(self, change: Change) -> None:
+        """See `File`."""
         self.folder.change(self.name, change)
         self.is_stored()
 
     def exists(self) -> bool:
+        """See `File`."""
         try:
             entry = self.folder.lookup(self.name)
         except NotFound:
@@ -90,9 +97,9 @@ class StoredFile:
         return True
 
     def store_copy(self, reader: Reader, *, new: bool) -> None:
-        """Store the bytes of an open file, with its time, owner and mode, in one step: who has the
-        old file open goes on with it.
+        """Store the bytes of an open file, with its time, owner and mode, in one step.
 
+        Who has the old file open goes on with it.
         Raises `IsAFolder`, `PartsDoNotFit`, and `Exists` if it is to be `new`.
         """
         if self.chunks is None:
@@ -130,14 +137,17 @@ class LooseFile:
     key: LooseKey
 
     def open(self) -> Reader:
+        """See `File`."""
         return self.writing.loose.open(self.key)
 
     def create(self, *, exclusive: bool, given: Access | None) -> Writer:
+        """See `File`."""
         array = self.writing.chunks.store.stat(self.key.array)
         access = given or new_file(array.access)
         return self.writing.loose.create(self.key, exclusive=exclusive, access=access)
 
     def write(self) -> Writer:
+        """See `File`."""
         return self.writing.loose.open(self.key)
 
     def store(self, copy: WorkingCopy, *, sync: bool) -> None:
@@ -146,12 +156,15 @@ class LooseFile:
             self.writing.loose.store(self.key, copy, new=copy.is_new)
 
     def remove(self) -> None:
+        """See `File`."""
         self.writing.loose.remove(self.key)
 
     def change(self, change: Change) -> None:
+        """See `File`."""
         self.writing.loose.change(self.key, change)
 
     def exists(self) -> bool:
+        """See `File`."""
         try:
             self.writing.loose.entry(self.key)
         except NotFound:
