@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from zarrfuse.formats.envelope import Around
+from zarrfuse.formats.envelope import Envelope
 from zarrfuse.spec.axes import Axis, Kind
 from zarrfuse.spec.ome import Picture
 
@@ -41,8 +41,8 @@ def counting(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return values % 2 == 0 if np.dtype(dtype) == np.bool_ else (values % 251 - 100).astype(dtype)
 
 
-def whole(array: np.ndarray, around: Around) -> bytes:
-    """The file that `Around` makes of an array."""
+def whole(array: np.ndarray, around: Envelope) -> bytes:
+    """The file that `Envelope` makes of an array."""
     pixels = array.tobytes()
     again = pixels[len(pixels) - around.again :]
     content = around.head + pixels + around.tail + again

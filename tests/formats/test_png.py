@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from zarrfuse.formats.png import png, png_size
 
-# Around the 65,535 bytes that a stored block holds, and around the largest picture of an array.
+# Envelope the 65,535 bytes that a stored block holds, and around the largest picture of an array.
 EDGES = [
     (65534, 1, 1),
     (65535, 1, 1),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pictures import counting, picture, whole
 from sampling import examples
 
-from zarrfuse.formats.envelope import Around
+from zarrfuse.formats.envelope import Envelope
 from zarrfuse.formats.tiff import array_tiff, tiff_problem
 from zarrfuse.spec.ome import Channel, Picture
 
@@ -330,7 +330,7 @@ def test_bytes_are_always_the_same(
 class Sparse(io.RawIOBase):
     """A file whose pixels are all zero, except some bytes."""
 
-    def __init__(self, around: Around, pixels_size: int, known: dict[int, bytes]) -> None:
+    def __init__(self, around: Envelope, pixels_size: int, known: dict[int, bytes]) -> None:
         self._around = around
         self._tail = around.tail
         self._behind = len(around.head) + pixels_size
@@ -367,7 +367,7 @@ class Sparse(io.RawIOBase):
         return size
 
 
-def opened(around: Around, pixels_size: int, known: dict[int, bytes]) -> tifffile.TiffFile:
+def opened(around: Envelope, pixels_size: int, known: dict[int, bytes]) -> tifffile.TiffFile:
     file: BinaryIO = io.BufferedReader(Sparse(around, pixels_size, known))
     return tifffile.TiffFile(file, name="sparse.tiff", size=around.size(pixels_size))
 

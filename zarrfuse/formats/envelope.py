@@ -14,7 +14,7 @@ which a chunk cannot be decoded is an error as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class Envelope:
     """A file: `head`, all elements in C order and little endian, `tail`.
 
     The last `again` bytes of the elements stand behind the tail once more. The size of the tail is known

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-from zarrfuse.formats.envelope import PAGE, Around
+from zarrfuse.formats.envelope import PAGE, Envelope
 
 
-def npy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Around:
+def npy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Envelope:
     """The header of a file that `numpy.load` opens, also with `mmap_mode="r"`; there is no tail.
 
     The elements follow in C order, from a page of memory on unless the header is longer than that.
@@ -33,9 +33,9 @@ def npy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Around:
         except ValueError:  # longer than 64 KiB, or with names beyond latin-1
             continue
         fixed = npy_format.MAGIC_LEN + (2 if header.getvalue()[6] == 1 else 4)
-        return Around(_aligned(header.getvalue()[:fixed], header.getvalue()[fixed:]))
+        return Envelope(_aligned(header.getvalue()[:fixed], header.getvalue()[fixed:]))
     # For names beyond latin-1: NumPy has no function of its own that writes just the header.
-    return Around(_aligned(npy_format.magic(3, 0) + bytes(4), repr(members).encode()))
+    return Envelope(_aligned(npy_format.magic(3, 0) + bytes(4), repr(members).encode()))
 
 
 def _aligned(fixed: bytes, said: bytes) -> bytes:

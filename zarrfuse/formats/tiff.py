@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from zarrfuse.formats import imagej
-from zarrfuse.formats.envelope import PAGE, Around
+from zarrfuse.formats.envelope import PAGE, Envelope
 from zarrfuse.formats.image_metadata import CREATOR, ome_metadata, stacked
 from zarrfuse.spec.ome import Picture
 
@@ -76,7 +76,7 @@ def array_tiff(
     name: str,
     *,
     align: int | None = PAGE,
-) -> Around:
+) -> Envelope:
     """An array, or a chunk of one, as a TIFF file, always the same bytes for the same arguments.
 
     The pixels begin at a multiple of `align` bytes; None: right behind the header.
@@ -101,7 +101,7 @@ def array_tiff(
     return _written(pages, pages.count, _ome_xml(pages, image_shape, image, name))
 
 
-def _imagej_tiff(pages: "_Pages", stack: imagej.Hyperstack, shown: _Shown) -> Around:
+def _imagej_tiff(pages: "_Pages", stack: imagej.Hyperstack, shown: _Shown) -> Envelope:
     """The metadata of ImageJ.
 
     Where channels come before slices there is OME-XML, too: Bio-Formats knows no `order=`, and would take
@@ -124,7 +124,7 @@ def _imagej_tiff(pages: "_Pages", stack: imagej.Hyperstack, shown: _Shown) -> Ar
     return _written(pages, count, xml, extra, resolution=resolution, second=told)
 
 
-def _shaped_tiff(pages: "_Pages", shape: tuple[int, ...]) -> Around:
+def _shaped_tiff(pages: "_Pages", shape: tuple[int, ...]) -> Envelope:
     """With a description in the words of tifffile, that no other reader minds."""
     described: dict[str, Any] = {"shape": list(shape)}
     image = "YXS"[: 3 if pages.samples > 1 else 2]
@@ -214,7 +214,7 @@ def _written(
     *,
     resolution: tuple[float, float] | None = None,
     second: str | None = None,
-) -> Around:
+) -> Envelope:
     """IFDs of the first `count` pages around all of them.
 
     With a `second` description, that of ImageJ, the last page has its pixels at the end of the file.
@@ -236,13 +236,13 @@ def _written(
     write = partial(_write, pages, bigtiff, tags, first, second)
     if count <= _MOST_MADE:
         head, tail = write(count)
-        return Around(head, len(tail), lambda: tail, pages.page_bytes if again else 0)
+        return Envelope(head, len(tail), lambda: tail, pages.page_bytes if again else 0)
     # IFDs behind the first have one size. 16 of them leave all behind them aligned as it was.
     some = _MOST_MADE // 2 + count % 16
     head, tail = write(some)
     of_16 = len(write(some + 16)[1]) - len(tail)
     size = len(tail) + (count - some) // 16 * of_16
-    return Around(head, size, lambda: write(count)[1], pages.page_bytes if again else 0)
+    return Envelope(head, size, lambda: write(count)[1], pages.page_bytes if again else 0)
 
 
 def _write(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from zarrfuse.errors import NotSupported
-from zarrfuse.formats.envelope import Around
+from zarrfuse.formats.envelope import Envelope
 from zarrfuse.formats.npy import npy
 from zarrfuse.formats.segments import Rendered
 from zarrfuse.formats.tiff import array_tiff, tiff_problem
@@ -24,7 +24,7 @@ from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.images.chunk_files import ENDING, ChunkFiles, StoredTiffs
 from zarrfuse.views.images.decode import DecodedArray
 from zarrfuse.views.images.framed import Box, Framed
-from zarrfuse.views.images.lazy_bytes import Late
+from zarrfuse.views.images.lazy_bytes import LazyBytes
 from zarrfuse.views.images.levels import Place, access_to
 from zarrfuse.views.images.nodes import (
     LARGEST_FILE,
@@ -195,7 +195,7 @@ class ArrayImages(ImagesNode):
         problem = _tiff_problem(self.node.shape, dtype)
         if problem is not None:
             return problem
-        return self._around(
+        return self._enveloped(
             lambda: array_tiff(self.node.shape, dtype, self.picture(place), self._name)
         )
 
@@ -206,9 +206,9 @@ class ArrayImages(ImagesNode):
         dtype = self.dtype
         if dtype is None:
             return self.no_type() or ""
-        return self._around(lambda: npy(self.node.shape, dtype))
+        return self._enveloped(lambda: npy(self.node.shape, dtype))
 
-    def _around(self, make: Callable[[], Around]) -> Rendering:
+    def _enveloped(self, make: Callable[[], Envelope]) -> Rendering:
         """The pixels of the array with something around them, which is kept unless it is large."""
         dtype = self.dtype
         assert dtype is not None
@@ -272,7 +272,7 @@ class ArrayImages(ImagesNode):
         def open_(wait: bool) -> Rendered:
             self.check(wait)
             planned.check(wait=wait)
-            late = Late(planned.size, self.loaded.mtime_ns, planned.render)
+            late = LazyBytes(planned.size, self.loaded.mtime_ns, planned.render)
             return self._rendered(late)
 
         return Rendering(planned.size, self.loaded.mtime_ns, open_)

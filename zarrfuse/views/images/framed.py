@@ -7,10 +7,10 @@ It must not know where pixels come from.
 from collections.abc import Callable, Sequence
 from math import prod
 
-from zarrfuse.formats.envelope import Around
+from zarrfuse.formats.envelope import Envelope
 from zarrfuse.formats.segments import Literal, Segmented
 from zarrfuse.stores.base import Reader
-from zarrfuse.views.images.lazy_bytes import Late
+from zarrfuse.views.images.lazy_bytes import LazyBytes
 
 _KEPT = 64 << 10
 """A part of so many bytes is held; a larger one is made when it is read."""
@@ -25,7 +25,7 @@ class Framed:
     it raises. `size` is that of each file, `kept_bytes` what is held for all of them.
     """
 
-    def __init__(self, shape: Sequence[int], itemsize: int, make: Callable[[], Around]) -> None:
+    def __init__(self, shape: Sequence[int], itemsize: int, make: Callable[[], Envelope]) -> None:
         made = make()
         self.size = made.size(prod(shape) * itemsize)
         self._last = last_of(shape, made.again // itemsize) if made.again else None
@@ -44,14 +44,14 @@ class Framed:
 
 
 def _part(
-    made: Around, make: Callable[[], Around], part: Callable[[Around], bytes], size: int
+    made: Envelope, make: Callable[[], Envelope], part: Callable[[Envelope], bytes], size: int
 ) -> Callable[[int], Reader]:
     """Makes a segment of a part of `made`, which has so many bytes, with a modification time (ns)."""
     if size <= _KEPT:
         data = part(made)
         return lambda mtime_ns: Literal(data, mtime_ns)
     key = object()
-    return lambda mtime_ns: Late(size, mtime_ns, lambda: part(make()), key)
+    return lambda mtime_ns: LazyBytes(size, mtime_ns, lambda: part(make()), key)
 
 
 def last_of(shape: Sequence[int], count: int) -> Box:

@@ -16,7 +16,7 @@ _KEPT_BYTES = 96 << 20
 _kept = ByteCache(_KEPT_BYTES)
 
 
-class Late:
+class LazyBytes:
     """`size` bytes that `make` makes when they are read; others then wait for it.
 
     `key`: shared by those that have the same bytes; without, they are made for this one alone, and

@@ -17,7 +17,7 @@ from zarrfuse.formats.tiles import Piece
 from zarrfuse.spec.ome import Picture
 from zarrfuse.stores.base import Reader
 from zarrfuse.views.images.decode import DecodedArray
-from zarrfuse.views.images.lazy_bytes import Late
+from zarrfuse.views.images.lazy_bytes import LazyBytes
 
 _TILES_IN_ORDER, _BYTES_IN_ORDER = 3, 3 << 20
 """What has been read in order before anything is decoded ahead."""
@@ -67,7 +67,7 @@ class PyramidFile:
     ) -> None:
         self._layout = layout
         self._arrays = [arrays[level.index] for level in layout.tiles.levels]
-        self._header = Late(layout.tiles.start, mtime_ns, self._padded_header, key=layout)
+        self._header = LazyBytes(layout.tiles.start, mtime_ns, self._padded_header, key=layout)
         self._ahead = _Ahead(layout, self._arrays) if ahead else None
         self.size = layout.size
         self.mtime_ns = mtime_ns
