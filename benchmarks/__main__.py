@@ -16,7 +16,7 @@ from benchmarks.image_arrays import QUICK_IMAGES, ImageSizes, write_image_arrays
 from benchmarks.images import OURS, ZARR, ImageMeasurements, ImageTable
 from benchmarks.measurements import Measurements, compiled_reader
 from benchmarks.peers import peers
-from benchmarks.systems import Failed, Folder, FuseMount, System, bindfs, images, zarrfuse
+from benchmarks.systems import Failed, Folder, FuseMount, Imports, System, bindfs, images, zarrfuse
 from benchmarks.table import Measured, PeerTable, Table, machine
 from benchmarks.writing import (
     QUICK_WRITING,
@@ -101,7 +101,7 @@ def _beside_bindfs(folder: Path, options: argparse.Namespace, reader: str) -> st
     datasets = write_datasets(folder, QUICK if options.quick else Sizes())
     measurements = Measurements(datasets, folder, reader)
     mounts = (bindfs(folder), zarrfuse(folder))
-    systems: tuple[System, ...] = (Folder(), *mounts)
+    systems: tuple[System, ...] = (Folder(), Imports(), *mounts)
     readahead_kib = _first_mounts(datasets.ten, mounts)
 
     chosen = [m for m in measurements.all if m.name in options.only]

@@ -139,7 +139,7 @@ class Measurements:
                     1,
                     source,
                     _first_listing,
-                    systems=("bindfs", "zarrfuse"),
+                    systems=("imports", "bindfs", "zarrfuse"),
                     with_mounting=True,
                 )
                 for name, source, count in (

@@ -45,6 +45,18 @@ class Folder:
         yield source
 
 
+class Imports(Folder):
+    """The folder itself, once Python has imported pyfuse3 and trio: a mount cannot take less."""
+
+    name = "imports"
+
+    @contextmanager
+    def mounted(self, source: Path) -> Iterator[Path]:
+        """`source` as it is."""
+        run([sys.executable, "-c", "import pyfuse3, trio"])
+        yield source
+
+
 class FuseMount:
     """A FUSE file system; `command` makes the mount of a folder on a folder, in the background.
 

@@ -27,7 +27,7 @@ import pyfuse3
 from msgspec.structs import replace
 from pyfuse3 import FUSEError
 
-from zarrfuse.errors import Corrupt, Denied, Exists, NotFound, Stale, ZarrfuseError
+from zarrfuse.errors import Corrupt, Denied, Exists, NotFound, Stale, ZarrfuseError, text_of
 from zarrfuse.formats.segments import Rendered
 from zarrfuse.fuse.file import File
 from zarrfuse.fuse.folders import Folders
@@ -579,6 +579,8 @@ class Files:
         """In a thread: what is deleted with it, or sent to a server, takes its time."""
         try:
             await self._workers.run(closed.close, None)
+        except (ZarrfuseError, OSError) as error:  # of bytes that are stored, or that nobody wants
+            log.warning("a file could not be closed: %s", text_of(error))
         except Exception:
             log.exception("a file could not be closed")
 
