@@ -34,7 +34,7 @@ from benchmarks.systems import (
 from zarrfuse.config import PERMANENT_TTL_S
 from zarrfuse.stores.opening import open_store
 from zarrfuse.views.choice import open_view
-from zarrfuse.views.walk import walk
+from zarrfuse.views.walk import ToldFolder, walk
 
 Unit = Literal["MB/s", "/s", "s"]
 
@@ -219,7 +219,7 @@ class Measurements:
         """What `info` is made of, without the start of a process and without printing."""
         store = open_store(str(folder / self._datasets.hierarchy))
         begun = time.perf_counter()
-        count = sum(1 for _ in walk(open_view("chunks", store, PERMANENT_TTL_S)))
+        count = sum(1 for _ in walk(ToldFolder(open_view("chunks", store, PERMANENT_TTL_S))))
         seconds = time.perf_counter() - begun
         store.close()
         self._check_nodes(count)

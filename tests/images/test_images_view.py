@@ -121,7 +121,7 @@ def test_a_scalar_is_one_chunk() -> None:
     assert sorted(at(root, "a").list()) == ["a.npy", "a.tiff", "c.tiff", "zarr.json"]
     assert np.load(io.BytesIO(content(root, "a/a.npy"))) == 5
     assert image(root, "a/c.tiff") == 5
-    facts = at(root, "a").facts("c.tiff")
+    facts = at(root, "a").facts("c.tiff").to_json()
     assert (facts["key"], facts["stored_key"], facts["chunk_coords"]) == ("c.tiff", "c", [])
 
 
@@ -511,7 +511,7 @@ def test_an_array_that_nobody_could_decode_is_listed_and_refused(
         assert at(root, folder).list()[name].size > 0
         with pytest.raises(NotSupported, match="fill_value: is missing"):
             at(root, folder).open(name)
-    assert "fill_value" in at(root, "a").facts(None)["not_decoded"]
+    assert "fill_value" in at(root, "a").facts(None).to_json()["not_decoded"]
     assert "not decoded: a/zarr.json: fill_value: is missing" in caplog.text
 
 
@@ -532,7 +532,7 @@ def test_an_unknown_codec_is_told_of_when_a_file_is_opened() -> None:
         assert at(root, folder).lookup(name).size > 0
         with pytest.raises(NotSupported, match=r"unheard\.of"):
             at(root, folder).open(name)
-    assert "unheard.of" in at(root, "a").facts(None)["not_decoded"]
+    assert "unheard.of" in at(root, "a").facts(None).to_json()["not_decoded"]
 
 
 def test_unknown_codecs_are_not_looked_for_in_the_event_loop() -> None:
@@ -549,7 +549,7 @@ def test_a_type_that_tiff_lacks_has_only_npy_and_facts_say_so() -> None:
     assert sorted(at(root, "a").list()) == ["a.npy", "zarr.json"]
     with pytest.raises(NotFound):
         at(root, "a").lookup("c")
-    told = at(root, "a").facts(None)["renderings"]
+    told = at(root, "a").facts(None).to_json()["renderings"]
     assert isinstance(told["a.npy"], int)
     assert "complex64" in told["c"]
     assert "complex64" in told["a.tiff"]
@@ -561,7 +561,7 @@ def test_elements_without_a_size_have_no_rendering() -> None:
         {"a/zarr.json": array(data_type="string", fill_value="", codecs=[{"name": "vlen-utf8"}])}
     )
     assert sorted(at(root, "a").list()) == ["zarr.json"]
-    told = at(root, "a").facts(None)["renderings"]
+    told = at(root, "a").facts(None).to_json()["renderings"]
     assert told.keys() == {"c", "a.tiff", "a.npy", "a.png"}
     assert all("string" in reason for reason in told.values())
 
@@ -576,7 +576,9 @@ def test_an_array_larger_than_any_file_says_so() -> None:
     root = view({"a/zarr.json": array((10**10, 10**10), (10**10, 10**10))})
     assert "zarr.json" in at(root, "a").list()
     assert not [name for name in at(root, "a").list() if name in ("a.npy", "a.tiff", "c")]
-    assert "more bytes than a file can" in at(root, "a").facts(None)["renderings"]["a.npy"]
+    assert (
+        "more bytes than a file can" in at(root, "a").facts(None).to_json()["renderings"]["a.npy"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -591,14 +593,14 @@ def test_an_array_larger_than_any_file_says_so() -> None:
 def test_fewer_formats_are_shown(formats: tuple[str, ...], names: list[str]) -> None:
     root = view({"a/zarr.json": array(), "a/c/0/0": bytes(4)}, formats=formats)
     assert sorted(at(root, "a").list()) == names
-    assert set(at(root, "a").facts(None).get("renderings", {})) <= {*names, "c/0/0.tiff"}
+    assert set(at(root, "a").facts(None).to_json().get("renderings", {})) <= {*names, "c/0/0.tiff"}
 
 
 def test_a_name_too_long_for_a_file_is_left_out() -> None:
     name = "n" * 252
     root = view({f"{name}/zarr.json": array()})
     assert sorted(at(root, name).list()) == ["c", "zarr.json"]
-    assert "more than 255" in at(root, name).facts(None)["renderings"][f"{name}.npy"]
+    assert "more than 255" in at(root, name).facts(None).to_json()["renderings"][f"{name}.npy"]
 
 
 # -- Zarr v2
@@ -618,7 +620,7 @@ def test_an_array_that_plain_keeps_as_zarr_v2_is_shown() -> None:
     document = {**json.loads(v2_array()), "compressor": None, "filters": filters}
     root = view({"a/.zarray": json.dumps(document).encode(), "a/0.1": b"\1\1\1\1"})
     assert image(root, "a/c/0/1.tiff").tolist() == [[1, 2], [3, 4]]
-    assert "kept_as_v2" not in at(root, "a").facts(None)
+    assert "kept_as_v2" not in at(root, "a").facts(None).to_json()
 
 
 # -- pyramids
@@ -657,7 +659,9 @@ def test_a_pyramid_is_an_ome_tiff_of_its_group() -> None:
         levels = file.series[0].levels
         assert [level.shape for level in levels] == [(64, 64), (32, 32)]
         assert [np.unique(level.asarray()).tolist() for level in levels] == [[1], [2]]
-    assert at(root, "g").facts(None)["renderings"] == {"g.ome.tiff": files["g/g.ome.tiff"].size}
+    assert at(root, "g").facts(None).to_json()["renderings"] == {
+        "g.ome.tiff": files["g/g.ome.tiff"].size
+    }
 
 
 def test_a_pyramid_that_is_none_says_why() -> None:
@@ -665,7 +669,7 @@ def test_a_pyramid_that_is_none_says_why() -> None:
     del keys["g/s1/zarr.json"]
     root = view(keys)
     assert sorted(at(root, "g").list()) == ["s0", "zarr.json"]
-    assert "s1" in at(root, "g").facts(None)["renderings"]["g.ome.tiff"]
+    assert "s1" in at(root, "g").facts(None).to_json()["renderings"]["g.ome.tiff"]
 
 
 class WatchedStore(ForwardingStore):
@@ -704,7 +708,10 @@ def test_a_pyramid_whose_name_is_too_long_for_a_file_says_so() -> None:
     keys = {key.replace("g/", f"{name}/", 1): data for key, data in pyramid().items()}
     folder = at(view(keys), name)
     assert f"{name}.ome.tiff" not in folder.list()
-    assert "its name would have 259 bytes" in folder.facts(None)["renderings"][f"{name}.ome.tiff"]
+    assert (
+        "its name would have 259 bytes"
+        in folder.facts(None).to_json()["renderings"][f"{name}.ome.tiff"]
+    )
 
 
 def test_levels_are_looked_at_when_their_group_is() -> None:
@@ -862,7 +869,7 @@ def test_an_array_on_slow_storage_has_no_picture_and_warns(
 ) -> None:
     root = view({**slow(), "a/c/0/0": bytes(4)})
     assert sorted(at(root, "a").list()) == ["a.npy", "a.tiff", "c", "zarr.json"]
-    assert "slow" in at(root, "a").facts(None)["renderings"]["a.png"]
+    assert "slow" in at(root, "a").facts(None).to_json()["renderings"]["a.png"]
     assert not caplog.records
     at(root, "a").open("a.npy").close()
     assert "is on slow storage" in caplog.text
@@ -881,30 +888,34 @@ def test_no_chunk_on_slow_storage_is_looked_at_to_list_it(caplog: pytest.LogCapt
 
 def test_facts_of_a_chunk() -> None:
     root = view({"a/zarr.json": array(keys=v2_keys()), "a/0.1": bytes(4)})
-    stored = at(root, "a/c/0").facts("1.tiff")
+    stored = at(root, "a/c/0").facts("1.tiff").to_json()
     expected = {"view": "images", "path": "a/c/0/1.tiff", "node": "a", "kind": "file"}
     expected |= {"key": "c/0/1.tiff", "stored_key": "0.1", "chunk_coords": [0, 1], "stored_size": 4}
     assert stored.items() >= {**expected, "size": at(root, "a/c/0").lookup("1.tiff").size}.items()
-    absent = at(root, "a/c/1").facts("1.tiff")
+    absent = at(root, "a/c/1").facts("1.tiff").to_json()
     assert (absent["stored_key"], absent["chunk_coords"]) == ("1.1", [1, 1])
     assert "stored_size" not in absent
     assert absent["shape"] == [4, 4]
     with pytest.raises(NotFound):
-        at(root, "a/c/1").facts("2.tiff")
+        at(root, "a/c/1").facts("2.tiff").to_json()
 
 
 def test_facts_of_renderings_and_nodes() -> None:
     root = view({"a/zarr.json": array(), "a/notes.txt": b"n"})
     folder = at(root, "a")
-    told = folder.facts("a.tiff")
+    told = folder.facts("a.tiff").to_json()
     assert (told["path"], told["node"], told["shape"]) == ("a/a.tiff", "a", [4, 4])
     assert told["size"] == folder.lookup("a.tiff").size
     sizes = {name: folder.lookup(name).size for name in ("a.tiff", "a.npy", "a.png")}
     sizes["c/0/0.tiff"] = at(folder, "c/0").lookup("0.tiff").size
-    assert folder.facts(None)["renderings"] == folder.facts("zarr.json")["renderings"] == sizes
-    assert folder.facts("notes.txt")["size"] == 1
-    assert folder.facts("c")["kind"] == "folder"
-    assert root.facts("a") == {"view": "images", "path": "a", "kind": "folder"}
+    assert (
+        folder.facts(None).to_json()["renderings"]
+        == folder.facts("zarr.json").to_json()["renderings"]
+        == sizes
+    )
+    assert folder.facts("notes.txt").to_json()["size"] == 1
+    assert folder.facts("c").to_json()["kind"] == "folder"
+    assert root.facts("a").to_json() == {"view": "images", "path": "a", "kind": "folder"}
 
 
 def test_all_views_have_images_among_them() -> None:
@@ -913,7 +924,7 @@ def test_all_views_have_images_among_them() -> None:
     assert sorted(root.list()) == ["chunks", "images", "plain", "raw"]
     assert "demo.tiff" in root.child("images").list()
     assert image(root, "images/c/0/0.tiff").tolist() == [[1, 2], [3, 4]]
-    assert at(root, "images").facts("demo.npy")["path"] == "images/demo.npy"
+    assert at(root, "images").facts("demo.npy").to_json()["path"] == "images/demo.npy"
 
 
 class ColdOnce(ForwardingStore):

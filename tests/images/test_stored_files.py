@@ -119,7 +119,7 @@ def test_chunks_that_are_tiff_files_are_shown_whatever_their_type(
     assert list(folder.child("c").list()) == ["1"]
     assert list(folder.child("c").child("1").list()) == ["0.tiff"]
     assert whole(root, "a/c/1/0.tiff") == stored
-    told = folder.facts(None)["renderings"]
+    told = folder.facts(None).to_json()["renderings"]
     assert told["c/1/0.tiff"] == len(stored)
     assert isinstance(told["a.tiff"], str)
     for absent in ("a/c/0/0.tiff", "a/c/1/1.tiff"):

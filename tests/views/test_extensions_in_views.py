@@ -88,7 +88,7 @@ def folder_at(store: Store, path: str, ttl_s: float = inf) -> ChunksFolder:
 
 
 def test_an_array_tells_of_its_own_extensions_and_of_those_above() -> None:
-    facts = folder_at(MemoryStore(KEYS), "a").facts(None)
+    facts = folder_at(MemoryStore(KEYS), "a").facts(None).to_json()
     assert facts["origin"] == [12, 24]
     assert facts["statistics"] == {"min": 5, "max": 1023}
     assert facts["write_empty_chunks"] is False
@@ -105,22 +105,22 @@ def test_an_array_tells_of_its_own_extensions_and_of_those_above() -> None:
 
 @pytest.mark.parametrize("path", ["a/c/0", "g/b/c/0", "g/v2/0"])
 def test_a_chunk_tells_what_its_array_does(path: str) -> None:
-    facts = folder_at(MemoryStore(KEYS), path).facts("0")
+    facts = folder_at(MemoryStore(KEYS), path).facts("0").to_json()
     assert facts["tier"] == "slow"
     assert facts["chunk_coords"] == [0, 0]
     assert ("origin" in facts) == (path == "a/c/0")
 
 
 def test_what_is_no_chunk_tells_nothing_of_extensions() -> None:
-    assert "tier" not in folder_at(MemoryStore(KEYS), "a/c/9").facts("9")
-    assert "tier" not in folder_at(MemoryStore(KEYS), "a/c").facts(None)
+    assert "tier" not in folder_at(MemoryStore(KEYS), "a/c/9").facts("9").to_json()
+    assert "tier" not in folder_at(MemoryStore(KEYS), "a/c").facts(None).to_json()
 
 
 def test_a_group_tells_of_its_pyramid_and_has_no_tier() -> None:
-    facts = folder_at(MemoryStore(KEYS), "").facts(None)
+    facts = folder_at(MemoryStore(KEYS), "").facts(None).to_json()
     assert facts["multiscale"] == ["a", "g/b"]
     assert "tier" not in facts
-    assert "tier" not in folder_at(MemoryStore(KEYS), "g").facts(None)
+    assert "tier" not in folder_at(MemoryStore(KEYS), "g").facts(None).to_json()
 
 
 def test_arrays_that_are_named_and_not_there_are_no_reason_to_refuse() -> None:
@@ -131,24 +131,24 @@ def test_arrays_that_are_named_and_not_there_are_no_reason_to_refuse() -> None:
 
 def test_a_node_that_is_not_loaded_tells_no_more_than_that() -> None:
     keys = {**KEYS, "a/zarr.json": array(extensions=["example.unknown"])}
-    facts = folder_at(MemoryStore(keys), "a").facts(None)
+    facts = folder_at(MemoryStore(keys), "a").facts(None).to_json()
     assert set(facts) == {"view", "path", "node", "error"}
 
 
 def test_a_group_that_is_not_loaded_hands_nothing_down() -> None:
     keys = {**KEYS, "zarr.json": group(extensions=[tiered("a"), "example.unknown"])}
     folder = folder_at(MemoryStore(keys), "a")
-    assert "tier" not in folder.facts(None)
+    assert "tier" not in folder.facts(None).to_json()
     assert folder.tier() is None
 
 
 def test_attributes_carry_what_extensions_tell() -> None:
-    found = attributes(folder_at(MemoryStore(KEYS), "a").facts(None))
+    found = attributes(folder_at(MemoryStore(KEYS), "a").facts(None).to_json())
     assert json.loads(found[b"user.zarr.origin"]) == [12, 24]
     assert json.loads(found[b"user.zarr.statistics"]) == {"min": 5, "max": 1023}
     assert found[b"user.zarr.tier"] == b"slow"
     assert found[b"user.zarr.write_empty_chunks"] == b"false"
-    root = attributes(folder_at(MemoryStore(KEYS), "").facts(None))
+    root = attributes(folder_at(MemoryStore(KEYS), "").facts(None).to_json())
     assert json.loads(root[b"user.zarr.multiscale"]) == ["a", "g/b"]
     assert found.keys() - root.keys() >= {b"user.zarr.origin", b"user.zarr.tier"}
 
@@ -500,7 +500,7 @@ def test_a_node_whose_reference_is_refused_serves_no_chunks(
         with pytest.raises(NotSupported, match="leads out of the store"):
             folder.open("0")
     assert len(messages(caplog)) == 1
-    assert "leads out of the store" in folder.facts("0")["error"]
+    assert "leads out of the store" in folder.facts("0").to_json()["error"]
 
 
 def test_without_waiting_nothing_is_read_for_a_reference() -> None:

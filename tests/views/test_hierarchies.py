@@ -59,7 +59,7 @@ def test_one_array_that_stays_keeps_the_topmost_group_and_all_below_it(deepest: 
     assert files(root) == stored
     reason = f"the root group stays Zarr v2 as a whole: {deepest}/.zarray: the codec 'zlib' is none"
     for path in ("", "g", "other"):
-        assert at(root, path).facts(None)["kept_as_v2"].startswith(reason)
+        assert at(root, path).facts(None).to_json()["kept_as_v2"].startswith(reason)
 
 
 def test_each_topmost_group_is_decided_for_itself() -> None:
@@ -100,14 +100,14 @@ def test_nodes_of_zarr_v3_and_nodes_that_nobody_reads_keep_no_group() -> None:
         }
     )
     assert json.loads(content(root, "zarr.json"))["zarr_format"] == 3
-    assert "kept_as_v2" not in root.child("a").facts(None)
+    assert "kept_as_v2" not in root.child("a").facts(None).to_json()
 
 
 def test_attributes_that_are_no_object_keep_a_group_as_it_is() -> None:
     stored = {".zgroup": GROUP, "g/.zgroup": GROUP, "g/.zattrs": b"[]"}
     root = view(stored)
     assert files(root) == stored
-    assert "g/.zattrs: is no JSON object" in root.facts(None)["kept_as_v2"]
+    assert "g/.zattrs: is no JSON object" in root.facts(None).to_json()["kept_as_v2"]
 
 
 # -- consolidated metadata
@@ -119,7 +119,7 @@ def test_consolidated_metadata_decide_and_are_shown_where_they_are_kept() -> Non
     stored |= {f"s/{key}": text for key, text in documents.items()}
     root = view(stored)
     assert files(root) == stored
-    assert "s/g/a/.zarray: the codec 'zlib'" in at(root, "s").facts(None)["kept_as_v2"]
+    assert "s/g/a/.zarray: the codec 'zlib'" in at(root, "s").facts(None).to_json()["kept_as_v2"]
 
 
 def test_consolidated_metadata_spare_the_nodes() -> None:
@@ -167,7 +167,7 @@ def test_a_hierarchy_of_too_many_names_stays_as_it_is(monkeypatch: pytest.Monkey
     assert "zarr.json" in view(small).list()
     large = {**small, "19/.zarray": v2_array()}
     assert files(view(large)) == large
-    told = view(large).facts(None)["kept_as_v2"]
+    told = view(large).facts(None).to_json()["kept_as_v2"]
     assert told.endswith("it has more than 20 names, and no .zmetadata")
     consolidated = {key: text for key, text in large.items() if key.endswith((".zgroup", "ray"))}
     assert "zarr.json" in view({**large, ".zmetadata": zmetadata(consolidated)}).list()
@@ -181,7 +181,7 @@ def test_a_group_that_cannot_be_looked_through_stays_as_it_is() -> None:
     )
     root = open_view("plain", store, FOREVER)
     assert content(root, ".zgroup") == GROUP
-    assert "g cannot be looked at" in root.facts(None)["kept_as_v2"]
+    assert "g cannot be looked at" in root.facts(None).to_json()["kept_as_v2"]
 
 
 # -- what changes

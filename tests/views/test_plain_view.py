@@ -144,7 +144,7 @@ def test_any_number_of_dimensions(encoding: Any, separator: str, ndim: int) -> N
 def test_the_chunk_of_a_scalar_is_c(keys: dict[str, Any], stored: str) -> None:
     root = view({"zarr.json": array((), keys=keys), stored: b"one"})
     assert others(root) == {"c": b"one"}
-    assert root.facts("c")["stored_key"] == stored
+    assert root.facts("c").to_json()["stored_key"] == stored
     empty = view({"zarr.json": array((), keys=keys)})
     assert others(empty) == {}
     with pytest.raises(NotFound):
@@ -253,7 +253,7 @@ def test_zarr_v2_is_shown_as_zarr_v3() -> None:
     assert isinstance(node, ArrayNode)
     assert node.dimension_names == ("y", "x")
     assert [codec.name for codec in node.codecs] == ["bytes", "zstd"]
-    assert root.child("a").facts("zarr.json")["zarr_format"] == 3
+    assert root.child("a").facts("zarr.json").to_json()["zarr_format"] == 3
 
 
 def test_zarr_v2_without_a_word_for_it_stays_and_says_why() -> None:
@@ -267,10 +267,10 @@ def test_zarr_v2_without_a_word_for_it_stays_and_says_why() -> None:
     assert tree(root) == stored
     reason = "a/.zarray: the codec 'zlib' is none of Zarr v3"
     for name in (None, ".zarray", "0.1"):
-        assert root.child("a").facts(name)["kept_as_v2"] == reason
-    of_group = root.facts(".zgroup")["kept_as_v2"]
+        assert root.child("a").facts(name).to_json()["kept_as_v2"] == reason
+    of_group = root.facts(".zgroup").to_json()["kept_as_v2"]
     assert of_group == f"the root group stays Zarr v2 as a whole: {reason}"
-    assert root.child("a").facts("0.1")["chunk_coords"] == [0, 1]
+    assert root.child("a").facts("0.1").to_json()["chunk_coords"] == [0, 1]
 
 
 # -- nodes that are refused
@@ -314,8 +314,8 @@ def test_a_refused_node_says_why_and_its_child_nodes_work(document: bytes, reaso
     with pytest.raises(NotSupported, match=reason):
         content(root, "a/c/0/0")
     assert others(root.child("a").child("below")) == {"a/below/c/0/0": b"chunk below"}
-    assert reason in root.child("a").facts(None)["error"]
-    assert reason in at(root, "a/c/0").facts("0")["error"]
+    assert reason in root.child("a").facts(None).to_json()["error"]
+    assert reason in at(root, "a/c/0").facts("0").to_json()["error"]
 
 
 def test_a_refused_group_keeps_only_its_document_back() -> None:
@@ -349,13 +349,13 @@ def test_facts_are_those_of_the_rewritten_node_and_of_the_stored_chunk() -> None
     parts = [concat_parts("", (".tail", 1))]
     document = array(keys=suffix_keys(".tiff"), transformers=parts)
     root = view({"a/zarr.json": document, "a/c/0/1.tiff": b"bb", "a/c/0/1.tiff.tail": b"c"})
-    told = root.child("a").facts("zarr.json")
+    told = root.child("a").facts("zarr.json").to_json()
     assert told["view"] == "plain"
     assert told["path"] == "a/zarr.json"
     assert told["size"] == len(content(root, "a/zarr.json"))
     assert told["chunk_key_encoding"] == default_keys()
     assert told["parts"] is None
-    chunk = at(root, "a/c/0").facts("1")
+    chunk = at(root, "a/c/0").facts("1").to_json()
     assert chunk["path"] == "a/c/0/1"
     assert chunk["size"] == 3
     assert chunk["key"] == "c/0/1"
@@ -363,17 +363,21 @@ def test_facts_are_those_of_the_rewritten_node_and_of_the_stored_chunk() -> None
     assert chunk["chunk_coords"] == [0, 1]
     assert [part["stored_size"] for part in chunk["parts"]] == [2, 1]
     assert chunk["chunk_key_encoding"] == default_keys()
-    assert at(root, "a/c/0").facts(None) == {"view": "plain", "path": "a/c/0", "node": "a"}
-    assert at(root, "a/c").facts("0")["kind"] == "folder"
+    assert at(root, "a/c/0").facts(None).to_json() == {
+        "view": "plain",
+        "path": "a/c/0",
+        "node": "a",
+    }
+    assert at(root, "a/c").facts("0").to_json()["kind"] == "folder"
     with pytest.raises(NotFound):
-        at(root, "a/c/0").facts("0")
+        at(root, "a/c/0").facts("0").to_json()
 
 
 def test_what_extensions_tell_is_told_here_too() -> None:
     offset = {"name": "example.offset", "configuration": {"offset": [3, 4]}}
     root = view({"zarr.json": array(extensions=[offset]), "c/0/0": b"chunk"})
-    assert root.facts("zarr.json")["origin"] == [3, 4]
-    assert at(root, "c/0").facts("0")["origin"] == [3, 4]
+    assert root.facts("zarr.json").to_json()["origin"] == [3, 4]
+    assert at(root, "c/0").facts("0").to_json()["origin"] == [3, 4]
     assert "example" not in content(root, "zarr.json").decode()
 
 
@@ -623,11 +627,11 @@ def test_all_views_side_by_side() -> None:
     assert content(root, "raw/0.1") == content(root, "chunks/0.1") == b"chunk"
     assert content(root, "plain/c/0/1") == b"chunk"
     assert content(root, "raw/zarr.json") == keys["zarr.json"]
-    facts = at(root, "plain/c/0").facts("1")
+    facts = at(root, "plain/c/0").facts("1").to_json()
     assert (facts["view"], facts["path"]) == ("plain", "plain/c/0/1")
-    assert root.child("chunks").facts(None)["path"] == "chunks"
-    assert root.facts(None) == {"view": "all", "path": "", "kind": "folder"}
-    assert root.facts("raw")["path"] == "raw"
+    assert root.child("chunks").facts(None).to_json()["path"] == "chunks"
+    assert root.facts(None).to_json() == {"view": "all", "path": "", "kind": "folder"}
+    assert root.facts("raw").to_json()["path"] == "raw"
     for refused in (root.lookup, root.open, root.readlink, root.facts, root.child):
         with pytest.raises(NotFound):
             refused("pictures")
@@ -672,7 +676,7 @@ def test_an_encoding_from_elsewhere_is_shown_like_any_other(shape: tuple[int, ..
     for c in coords:
         reader = chunks.open_chunk(c)
         assert reader.size == len(str(c))
-        assert chunks.facts(c)["stored_key"] == node.chunk_key(c)
+        assert chunks.facts(c).to_json()["stored_key"] == node.chunk_key(c)
     assert chunks.is_taken(node.chunk_key((0,) * len(shape)), Kind.FILE)
 
 
@@ -713,7 +717,7 @@ def test_the_chunks_shown_are_the_chunks_stored(
     }
     for coords, key in keys.items():
         folder, _, name = "/".join(map(str, ("a/c", *coords))).rpartition("/")
-        facts = at(root, folder).facts(name)
+        facts = at(root, folder).facts(name).to_json()
         assert facts["chunk_coords"] == list(coords)
         assert facts["stored_key"] == key
 

@@ -88,14 +88,14 @@ def test_what_is_not_there_is_not_found(root: RawFolder) -> None:
 
 
 def test_facts_tell_view_path_kind_and_size(root: RawFolder) -> None:
-    assert root.child("a").facts("zarr.json") == {
+    assert root.child("a").facts("zarr.json").to_json() == {
         "view": "raw",
         "path": "a/zarr.json",
         "kind": "file",
         "size": len(KEYS["a/zarr.json"]),
     }
-    assert root.child("a").facts(None) == {"view": "raw", "path": "a", "kind": "folder"}
-    assert root.facts(None) == {"view": "raw", "path": "", "kind": "folder"}
+    assert root.child("a").facts(None).to_json() == {"view": "raw", "path": "a", "kind": "folder"}
+    assert root.facts(None).to_json() == {"view": "raw", "path": "", "kind": "folder"}
 
 
 def test_links_are_those_of_the_store(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from zarrfuse.config import PERMANENT_TTL_S
 from zarrfuse.errors import NotFound, SourceError
@@ -17,12 +17,15 @@ from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.stores.opening import ZIP_ENDINGS, is_url, open_store
 from zarrfuse.transactions.recovered_view import rolled_forward
-from zarrfuse.views.base import Facts, join
+from zarrfuse.views.base import join
 from zarrfuse.views.choice import open_view
 from zarrfuse.views.chunks.journals import judge_of
 from zarrfuse.views.control_files import CONTROL_NAME, NODES_NAME
 from zarrfuse.views.nodes import DOCUMENTS
-from zarrfuse.views.walk import Walkable, walk
+from zarrfuse.views.walk import ToldFolder, Walkable, walk
+
+_Told: TypeAlias = Mapping[str, Any]
+"""`views.facts.Facts` as JSON, by name."""
 
 _GUIDES = ("    ", "│   ", "├── ", "└── ")
 _ASCII_GUIDES = ("    ", "|   ", "+-- ", "`-- ")
@@ -47,20 +50,25 @@ class _MountedFolder:
         path, told = join(self.path, name), self._nodes()
         return _MountedFolder(self._mountpoint, path, told if path in told else None)
 
-    def facts(self, name: str | None) -> Facts:
-        """What the mount tells of a file, or of the node of the folder."""
-        if name is None:
-            told = self._nodes().get(self.path)
-            if told is not None:
-                return told["facts"]  # type: ignore[no-any-return]
-        for document in DOCUMENTS if name is None else (name,):
+    def told(self) -> _Told:
+        """What the mount tells of the node of the folder."""
+        told = self._nodes().get(self.path)
+        if told is not None:
+            return told["facts"]  # type: ignore[no-any-return]
+        for document in DOCUMENTS:
             try:
                 return self._read(document)
             except FileNotFoundError:
                 continue
-        if name is not None:
-            raise NotFound(f"there is no {join(self.path, name)} in {self._mountpoint}")
         return {"path": self.path}
+
+    def told_of(self, name: str) -> _Told:
+        """What the mount tells of a file. Raises `NotFound`."""
+        try:
+            return self._read(name)
+        except FileNotFoundError:
+            path = join(self.path, name)
+            raise NotFound(f"there is no {path} in {self._mountpoint}") from None
 
     def _nodes(self) -> Mapping[str, Any]:
         """Of this folder and those below; nothing where the daemon is too old, or fails."""
@@ -71,7 +79,7 @@ class _MountedFolder:
                 self._told = {}
         return self._told
 
-    def _read(self, name: str) -> Facts:
+    def _read(self, name: str) -> _Told:
         file = os.path.join(self._mountpoint, CONTROL_NAME, "info", self.path, name)
         with open(file, encoding="utf-8") as told:
             return json.load(told)  # type: ignore[no-any-return]
@@ -100,7 +108,7 @@ def show(path: str, *, as_json: bool) -> str | None:
         below = "" if below == "." else below
         if not os.path.isdir(where):
             folder, _, name = below.rpartition("/")
-            _show_facts(_MountedFolder(mount.mountpoint, folder).facts(name), as_json)
+            _show_facts(_MountedFolder(mount.mountpoint, folder).told_of(name), as_json)
             return None
         return _show_tree(where, _MountedFolder(mount.mountpoint, below), as_json)
     if os.path.isfile(where) and not where.endswith(ZIP_ENDINGS):
@@ -110,7 +118,7 @@ def show(path: str, *, as_json: bool) -> str | None:
     stored = open_store(path if is_url(path) else os.path.realpath(path))
     store = rolled_forward(stored, judge_of(stored))
     try:
-        return _show_tree(path, open_view("chunks", store, PERMANENT_TTL_S), as_json)
+        return _show_tree(path, ToldFolder(open_view("chunks", store, PERMANENT_TTL_S)), as_json)
     finally:
         store.close()
 
@@ -122,7 +130,7 @@ def _show_tree(title: str, folder: Walkable, as_json: bool) -> str | None:
         print(json.dumps({"source": title, "nodes": told}, indent=2))
         return _problem(title, told[0], any(map(_is_node, told)))
     guides = _GUIDES if (sys.stdout.encoding or "").lower().startswith("utf") else _ASCII_GUIDES
-    root: Facts = {}
+    root: _Told = {}
     any_node = False
     for found in walk(folder):
         place, facts = found.place, found.facts
@@ -133,11 +141,11 @@ def _show_tree(title: str, folder: Walkable, as_json: bool) -> str | None:
     return _problem(title, root, any_node)
 
 
-def _is_node(facts: Facts) -> bool:
+def _is_node(facts: _Told) -> bool:
     return bool(facts.keys() & {"node_type", "error"})
 
 
-def _problem(title: str, root: Facts, any_node: bool) -> str | None:
+def _problem(title: str, root: _Told, any_node: bool) -> str | None:
     if "error" in root:
         return f"the root of {title} is not loaded: {root['error']}"
     if any_node or root.get("view") == "raw":  # which knows of no nodes
@@ -161,7 +169,7 @@ def _printable(line: str) -> str:
     )
 
 
-def _in_one_line(facts: Facts) -> str:
+def _in_one_line(facts: _Told) -> str:
     if "error" in facts:
         return f"not loaded: {facts['error']}"
     last = [f"{fact} {json.dumps(facts[fact])}" for fact in facts.get("told_by", ())]
@@ -206,7 +214,7 @@ def _type_name(data_type: Any) -> str:
     return data_type if isinstance(data_type, str) else json.dumps(data_type)
 
 
-def _example_key(facts: Facts) -> str:
+def _example_key(facts: _Told) -> str:
     return parse_chunk_key_encoding(facts["chunk_key_encoding"]).encode([0] * len(facts["shape"]))
 
 
@@ -215,7 +223,7 @@ def _part(part: dict[str, Any]) -> str:
     return (part["key_suffix"] or "main") + size
 
 
-def _show_facts(facts: Facts, as_json: bool) -> None:
+def _show_facts(facts: _Told, as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts, indent=2))
         return

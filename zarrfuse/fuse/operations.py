@@ -456,7 +456,7 @@ class Operations(pyfuse3.Operations):
         directory = self._nodes.directory_of(of)
         if node.entry.denied or directory.is_live:
             return {}
-        return attributes(await self._folders.ask(of, lambda at: at.facts(name)))
+        return attributes(await self._folders.ask(of, lambda at: at.facts(name).to_json()))
 
     @changing
     async def _not_offered(self, *_: Any) -> NoReturn:

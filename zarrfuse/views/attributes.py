@@ -2,8 +2,8 @@
 
 import json
 import re
-
-from zarrfuse.views.base import Facts
+from collections.abc import Mapping
+from typing import Any
 
 LARGEST = 65536  # the kernel takes no longer value (XATTR_SIZE_MAX)
 
@@ -26,18 +26,18 @@ _NAMES = {
 }
 
 
-def attributes(facts: Facts) -> dict[bytes, bytes]:
-    """The attributes of a name: strings as they are, everything else as JSON in one line.
+def attributes(told: Mapping[str, Any]) -> dict[bytes, bytes]:
+    """The attributes for what `Facts.to_json` says of a name.
+
+    A string is its own text; every other value is JSON in one line.
 
     Those that extensions tell, such as `user.zarr.origin`, are named as they are in control files.
     """
     names = {
-        key: b"user.zarr." + key.encode()
-        for key in facts.get("told_by", ())
-        if _NAME.fullmatch(key)
+        key: b"user.zarr." + key.encode() for key in told.get("told_by", ()) if _NAME.fullmatch(key)
     }
     names |= _NAMES
-    return {names[key]: _text(value) for key, value in facts.items() if key in names}
+    return {names[key]: _text(value) for key, value in told.items() if key in names}
 
 
 def _text(value: object) -> bytes:

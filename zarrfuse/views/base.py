@@ -5,16 +5,14 @@ tests and other programs read the same objects without one. `wait=False` means t
 stores (`stores.base`): from what is at hand, or `BlockingIOError`.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Protocol
 
 from zarrfuse.errors import ReadOnly
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Reader
 from zarrfuse.transactions.working_copy import WorkingCopy
-
-Facts = Mapping[str, Any]
-"""What control files and attributes tell of a name: JSON values by name."""
+from zarrfuse.views.facts import Facts
 
 
 class Writer(Reader, Protocol):

@@ -21,7 +21,8 @@ from zarrfuse.errors import NotFound
 from zarrfuse.formats.segments import Literal
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.base import Facts, Folder, join
+from zarrfuse.views.base import Folder, join
+from zarrfuse.views.facts import Facts
 from zarrfuse.views.nodes import DOCUMENTS
 from zarrfuse.views.walk import told_below
 
@@ -47,7 +48,7 @@ class _Live(Folder):
 
     def facts(self, name: str | None) -> Facts:
         """Control files tell of others, not of themselves."""
-        return {"view": "control", "path": self.path if name is None else join(self.path, name)}
+        return Facts(view="control", path=self.path if name is None else join(self.path, name))
 
 
 class ControlFolder(_Live):
@@ -124,7 +125,7 @@ class InfoFolder(_Live):
             raise BlockingIOError(errno.EAGAIN, "facts are gathered from the store")
         if name == NODES_NAME:
             return told_below(self._of)
-        return _json(self._of.facts(None if name in DOCUMENTS else name))
+        return _json(self._of.facts(None if name in DOCUMENTS else name).to_json())
 
 
 class RootWithControl:

@@ -4,12 +4,14 @@ Used by `opening`. It knows the views by their roots and names, not what they sh
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from msgspec.structs import replace
+import msgspec
 
 from zarrfuse.errors import Elsewhere, NotFound
-from zarrfuse.stores.base import Entry, Reader, Store
-from zarrfuse.views.base import Facts, Folder, join
+from zarrfuse.stores.base import Entry, Kind, Reader, Store
+from zarrfuse.views.base import Folder, join
+from zarrfuse.views.facts import Facts
 
 
 class SideBySide(Folder):
@@ -24,13 +26,13 @@ class SideBySide(Folder):
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
         root = self._store.stat("")
-        return (replace(root, name=name) for name in self._views)
+        return (msgspec.structs.replace(root, name=name) for name in self._views)
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`; the empty name is that of the root itself."""
         if name:
             self.child(name)
-        return replace(self._store.stat("", wait=wait), name=name)
+        return msgspec.structs.replace(self._store.stat("", wait=wait), name=name)
 
     def child(self, name: str) -> Folder:
         """See `views.base.Folder`. Raises `NotFound`."""
@@ -50,7 +52,7 @@ class SideBySide(Folder):
         """See `views.base.Folder`."""
         if name is not None:
             self.child(name)
-        return {"view": "all", "path": name or "", "kind": "folder"}
+        return Facts(view="all", path=name or "", kind=Kind.FOLDER)
 
 
 class _Below:
@@ -94,7 +96,5 @@ class _Below:
 
     def facts(self, name: str | None) -> Facts:
         """See `views.base.Folder`; the path is that below all views."""
-        return {
-            **self._folder.facts(name),
-            "path": self.path if name is None else join(self.path, name),
-        }
+        path = self.path if name is None else join(self.path, name)
+        return replace(self._folder.facts(name), path=path)

@@ -6,19 +6,19 @@ other through a mount, each costs a dozen requests. Knows of a node only its fac
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.views.base import Facts
+from zarrfuse.views.base import Folder
 
 TOLD_WITHIN_S = 2.0
 
 
 class Walkable(Protocol):
-    """What is walked: a folder of a view, or what a mount tells of one."""
+    """What is walked: a folder of a view (`ToldFolder`), or what a mount tells of one."""
 
     path: str
 
@@ -28,8 +28,28 @@ class Walkable(Protocol):
     def child(self, name: str) -> "Walkable":
         """The folder of a name in it."""
 
-    def facts(self, name: str | None) -> Facts:
-        """What is known of a name in it, or of itself."""
+    def told(self) -> Mapping[str, Any]:
+        """What is known of it: `views.facts.Facts` as JSON."""
+
+
+class ToldFolder:
+    """A folder of a view, to be walked."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self.path = folder.path
+
+    def list(self) -> dict[str, Entry]:
+        """See `Walkable`."""
+        return self._folder.list()
+
+    def child(self, name: str) -> "ToldFolder":
+        """See `Walkable`."""
+        return ToldFolder(self._folder.child(name))
+
+    def told(self) -> Mapping[str, Any]:
+        """See `Walkable`."""
+        return self._folder.facts(None).to_json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +61,7 @@ class Found:
     """
 
     place: tuple[bool, ...]
-    facts: Facts
+    facts: Mapping[str, Any]
     folders: Sequence[str]
 
 
@@ -54,10 +74,10 @@ def walk(folder: Walkable) -> Iterator[Found]:
     todo: list[tuple[tuple[bool, ...], Walkable]] = [((), folder)]
     while todo:
         place, folder = todo.pop()
-        facts: Facts = {"path": folder.path}
+        facts: Mapping[str, Any] = {"path": folder.path}
         names: list[str] = []
         try:
-            facts = folder.facts(None)
+            facts = folder.told()
             if facts.get("node_type") != "array":
                 names = sorted(e.name for e in folder.list().values() if e.kind is Kind.FOLDER)
         except (ZarrfuseError, OSError) as error:
@@ -69,7 +89,7 @@ def walk(folder: Walkable) -> Iterator[Found]:
         todo.extend(reversed(below))
 
 
-def told_below(folder: Walkable) -> bytes:
+def told_below(folder: Folder) -> bytes:
     """The `facts` and the `folders` of each folder at and below `folder` by its path, as JSON.
 
     Of as many as are found in `TOLD_WITHIN_S`, of `folder` itself in any case: those that are named
@@ -77,7 +97,7 @@ def told_below(folder: Walkable) -> bytes:
     """
     until = time.monotonic() + TOLD_WITHIN_S
     told = []  # as text at once, which takes a quarter of the memory
-    for found in walk(folder):
+    for found in walk(ToldFolder(folder)):
         value = {"facts": found.facts, "folders": found.folders}
         told.append(f"{json.dumps(found.facts['path'])}: {json.dumps(value)}".encode())
         if time.monotonic() > until:

@@ -7,7 +7,7 @@ written; `writing.snapshot` keeps it from seeing a chunk half old, half new.
 
 import errno
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from zarrfuse.stores.access import both, of_parts, way_through
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.transactions.snapshot import snapshot
 from zarrfuse.views.base import join
+from zarrfuse.views.facts import PartFacts
 
 Found = TypeVar("Found", Entry, Reader)
 
@@ -81,15 +82,12 @@ class InParts:
             present = [part for part in parts if part is not None]
         return _summed(name, present) if present else None
 
-    def facts(self, name: str) -> tuple[list[dict[str, Any]], str | None]:
-        """The stored parts of a chunk, as JSON, and what is wrong with them."""
+    def facts(self, name: str) -> tuple[tuple[PartFacts, ...], str | None]:
+        """The stored parts of a chunk, and what is wrong with them."""
         keys = self._part_keys(name)
         entries = self._of_one_moment(name, self._stat_all, True)
         sizes = [None if entry is None else entry.size for entry in entries]
-        parts = [
-            {**leaf.to_json(), "key": key, "stored_size": size}
-            for leaf, key, size in zip(self.parts.leaves, keys, sizes, strict=True)
-        ]
+        parts = tuple(map(PartFacts, self.parts.leaves, keys, sizes))
         return parts, self.parts.problem(sizes)
 
     def merged(self, stored: dict[str, Entry]) -> dict[str, Entry]:

@@ -13,11 +13,12 @@ Owns what is shown and read. How parts are one file is `in_parts`' to say, and w
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from zarrfuse.errors import Elsewhere, NotFound, NotSupported, ReadOnly
-from zarrfuse.spec.active import Active, add_facts, below, joined
+from zarrfuse.spec.active import Active, below, joined
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.zep10 import TieredStorage
@@ -25,11 +26,12 @@ from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Facts, Folder, Writer, join
+from zarrfuse.views.base import Folder, Writer, join
 from zarrfuse.views.chunks.merged_chunks import OPEN_PARTS, WRITABLE_OPEN_PARTS, InParts, PartStore
 from zarrfuse.views.chunks.storing import IsFill
 from zarrfuse.views.chunks.writing import ChunkWriting
 from zarrfuse.views.extension_hooks import before_opening
+from zarrfuse.views.facts import ChunkFacts, Facts, kind_and_size
 from zarrfuse.views.nodes import Changes, Loaded, NodeOf, ReferencedNodes
 
 log = logging.getLogger(__name__)
@@ -193,40 +195,35 @@ class ChunksFolder(Folder):
             path = join(self.path, name)
             folder, owner, _ = self.home() or (self, None, None)
             entry = self.lookup(name)
-        facts: dict[str, Any] = {"view": "chunks", "path": path}
-        if entry is not None:
-            facts |= {"kind": entry.kind.name.lower()}
-            if entry.kind is Kind.FILE:
-                facts |= {"size": entry.size}
+        facts = Facts(view="chunks", path=path, **kind_and_size(entry))
         if owner is None or (name in METADATA_NAMES and owner.path != self.path):
             return facts
-        facts |= {"node": owner.path}
-        if owner.error is not None:
-            return {**facts, "error": owner.error}
-        if owner.node is not None and (name is None or name in METADATA_NAMES):
-            facts |= owner.node.facts()
-        elif isinstance(owner.node, ArrayNode) and name is not None:
-            of_chunk = self._chunk_facts(name, owner, owner.node)
-            if not of_chunk:
-                return facts
-            facts |= of_chunk
-        else:
+        facts = replace(facts, owner=owner.path, error=owner.error)
+        node = owner.node
+        if node is None:
             return facts
-        acting = folder._acting(owner, True)  # of which its own, the last, have told already
-        add_facts(facts, acting[: len(acting) - len(owner.node.active)])
-        return facts
+        if name is not None and name not in METADATA_NAMES:
+            facts = self._chunk_facts(facts, name, owner)
+            if facts.chunk is None:
+                return facts
+        acting = folder._acting(owner, True)  # its own are the last
+        return replace(facts, node=node, inherited=acting[: len(acting) - len(node.active)])
 
-    def _chunk_facts(self, name: str, owner: Loaded, node: ArrayNode) -> Facts:
+    def _chunk_facts(self, facts: Facts, name: str, owner: Loaded) -> Facts:
+        """With those of the chunk, if the name is one."""
         key = self._prefix(owner.path) + name
-        coords = node.chunk_at(key)
+        coords = owner.node.chunk_at(key) if isinstance(owner.node, ArrayNode) else None
         if coords is None:
-            return {}
-        facts = {**node.facts(), "key": key, "chunk_coords": list(coords)}
+            return facts
         array = self._in_parts(owner)
         if array is None:
-            return facts
-        facts["parts"], problem = array.facts(name)
-        return facts if problem is None else {**facts, "error": f"chunk {key}: {problem}"}
+            return replace(facts, chunk=ChunkFacts(key=key, coords=coords))
+        parts, problem = array.facts(name)
+        return replace(
+            facts,
+            chunk=ChunkFacts(key=key, coords=coords, parts=parts),
+            error=None if problem is None else f"chunk {key}: {problem}",
+        )
 
     # -- writing -----------------------------------------------------------------------------
 

@@ -76,15 +76,14 @@ class ArrayImages(ImagesNode):
             return None
         return name_problem(name) or make(name, wait)
 
-    def problems(self) -> dict[str, str]:
+    def not_decoded(self) -> str | None:
         """See the base class."""
-        reason = self.refused
-        if reason is None and self.dtype is not None:
+        if self.refused is None and self.dtype is not None:
             try:
                 self.decoded.check()
             except NotSupported as error:
-                reason = str(error)
-        return {} if reason is None else {"not_decoded": reason}
+                return str(error)
+        return self.refused
 
     def told(self) -> dict[str, int | str]:
         """See the base class; the first chunk stands for all."""

@@ -6,15 +6,17 @@ stored under the name of a rendering wins; below `c`, the chunks win. Used by `o
 """
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import TypeAlias
 
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode, GroupNode
 from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.base import Facts, join
+from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
+from zarrfuse.views.facts import ChunkFacts, Facts, kind_and_size
 from zarrfuse.views.images.arrays import ArrayImages
 from zarrfuse.views.images.chunk_files import ENDING, ChunkFiles
 from zarrfuse.views.images.groups import GroupImages
@@ -127,10 +129,9 @@ class ImagesFolder(PlacedFolder[ImagesNode]):
         """
         place = self._placed.now()
         path = self.path if name is None else join(self.path, name)
-        told = self._told(place, name)
-        return {**told, "view": "images", "path": path}
+        return replace(self._facts(place, name), view="images", path=path)
 
-    def _told(self, place: _Stored | _InChunks, name: str | None) -> Facts:
+    def _facts(self, place: _Stored | _InChunks, name: str | None) -> Facts:
         entry = None if name is None else self.lookup(name)
         if isinstance(place, InChunks):
             return _facts_in_chunks(place, name, entry)
@@ -138,9 +139,8 @@ class ImagesFolder(PlacedFolder[ImagesNode]):
         if node is None or not place.is_node:
             return place.folder.facts(name)
         if name is None or name in METADATA_NAMES:
-            told = {**place.folder.facts(name), **node.problems()}
-            renderings = node.told() if "error" not in told else {}
-            return {**told, "renderings": renderings} if renderings else told
+            facts = replace(place.folder.facts(name), not_decoded=node.not_decoded())
+            return facts if facts.error else replace(facts, renderings=node.told())
         try:
             place.lookup(name)
         except NotFound:
@@ -148,9 +148,9 @@ class ImagesFolder(PlacedFolder[ImagesNode]):
             if name == TOP + ENDING and place.chunks is not None and place.chunks.is_complete(()):
                 return _facts_of_chunk(node, place.chunks, (), entry)
             if entry.kind is not Kind.FILE:
-                return {**_kind(entry), "node": node.loaded.path}
-            told = {**place.folder.facts(None), **node.problems(), **_kind(entry)}
-            return {**told, "node": node.loaded.path}
+                return _facts_of_folder(node, entry)
+            facts = replace(place.folder.facts(None), not_decoded=node.not_decoded())
+            return replace(facts, owner=node.loaded.path, **kind_and_size(entry))
         return place.folder.facts(name)
 
 
@@ -174,28 +174,30 @@ def _top(node: ImagesNode, wait: bool = True) -> Entry | None:
 
 def _facts_in_chunks(place: _InChunks, name: str | None, entry: Entry | None) -> Facts:
     if name is None or entry is None:
-        return {"node": place.node.loaded.path}
+        return _facts_of_folder(place.node, None)
     coords = _files(place).coords_of(place.prefix, name)
     if coords is None:
         return place.chunks.beside(place.prefix, name).facts(name)
     if not place.chunks.is_complete(coords):
-        return {**_kind(entry), "node": place.node.loaded.path}
+        return _facts_of_folder(place.node, entry)
     return _facts_of_chunk(place.node, place.chunks, coords, entry)
 
 
 def _facts_of_chunk(node: ImagesNode, chunks: PlainChunks, coords: Coords, entry: Entry) -> Facts:
-    """What there is to tell of a chunk; `stored_size` only of one that is stored, in bytes."""
+    """Those of a chunk, which may not be stored."""
     array = node.loaded.node
     assert isinstance(array, ArrayNode)
+    key = CHUNK_KEYS.encode(coords) + ENDING
     try:
-        told = dict(chunks.facts(coords))
-        told["stored_size"] = told.get("size")
+        facts = chunks.facts(coords)
+        assert facts.chunk is not None
+        chunk = replace(facts.chunk, key=key, stored_size=facts.size)
     except NotFound:
-        told = {"node": node.loaded.path, **array.facts(), "chunk_coords": list(coords)}
-        told["stored_key"] = array.chunk_key(coords)
-    return {**told, **node.problems(), **_kind(entry), "key": CHUNK_KEYS.encode(coords) + ENDING}
+        facts = replace(_facts_of_folder(node, None), node=array)
+        chunk = ChunkFacts(key=key, coords=tuple(coords), stored_key=array.chunk_key(coords))
+    return replace(facts, chunk=chunk, not_decoded=node.not_decoded(), **kind_and_size(entry))
 
 
-def _kind(entry: Entry) -> dict[str, Any]:
-    kind = {"kind": entry.kind.name.lower()}
-    return kind if entry.kind is not Kind.FILE else {**kind, "size": entry.size}
+def _facts_of_folder(node: ImagesNode, entry: Entry | None) -> Facts:
+    """Those of a folder that is made of a node's chunks."""
+    return Facts(view="images", path="", owner=node.loaded.path, **kind_and_size(entry))

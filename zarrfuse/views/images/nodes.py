@@ -107,9 +107,9 @@ class ImagesNode:
         """The chunks as TIFF files, or a clause why there are none."""
         return "it is no array"
 
-    def problems(self) -> dict[str, str]:
-        """`not_decoded`: why no pixel of it can be had; empty otherwise."""
-        return {}
+    def not_decoded(self) -> str | None:
+        """Why no pixel of it can be decoded, as a sentence."""
+        return None
 
     def told(self) -> dict[str, int | str]:
         """Of each rendering its size, or why there is none."""

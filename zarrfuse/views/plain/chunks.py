@@ -5,6 +5,7 @@ stands for. Used by `views.plain`, and by `images` for the chunks that are store
 the `chunks` view, which has merged the parts; whoever writes asks here where to (`plain_writing`).
 """
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,8 +23,9 @@ from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.spec.plain_keys import coordinate, key_layout
 from zarrfuse.stores.access import Access, both, way_through
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.base import Facts, join
+from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
+from zarrfuse.views.facts import ChunkFacts, Facts
 
 Coords = tuple[int, ...]
 TOP = "c"
@@ -155,8 +157,14 @@ class PlainChunks:
     def facts(self, coords: Coords) -> Facts:
         """What the `chunks` view tells of a chunk, with its key here and its stored key."""
         folder, name = self._place(coords)
-        keys = {"key": CHUNK_KEYS.encode(coords), "stored_key": self._node.chunk_key(coords)}
-        return {**folder.facts(name), **keys}
+        facts = folder.facts(name)
+        chunk = ChunkFacts(
+            key=CHUNK_KEYS.encode(coords),
+            coords=coords,
+            parts=None if facts.chunk is None else facts.chunk.parts,
+            stored_key=self._node.chunk_key(coords),
+        )
+        return dataclasses.replace(facts, chunk=chunk)
 
     def some(self) -> Iterator[Coords]:
         """The coordinates of chunks that are stored, as they are found."""

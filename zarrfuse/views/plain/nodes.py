@@ -6,7 +6,6 @@ Owns that decision and the document shown in place of the stored one. Used by `v
 import errno
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from zarrfuse.errors import MetadataError
 from zarrfuse.formats.segments import Literal
@@ -131,7 +130,7 @@ class PlainNode:
             reader.close()
         return document(self._node, bytes(stored))
 
-    def facts(self) -> dict[str, Any]:
-        """What the document that is shown tells; only where there is a `node`."""
+    def rewritten(self) -> Node:
+        """The node that the shown document describes; only where there is a `node`."""
         assert self._node is not None
-        return parse_v3(document(self._node)).facts()
+        return parse_v3(document(self._node))

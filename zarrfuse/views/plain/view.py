@@ -10,15 +10,17 @@ Owns what is shown and read; what writing does is for `plain_writing` to say.
 """
 
 from collections.abc import Iterator
-from typing import Any, Self, TypeAlias
+from dataclasses import replace
+from typing import Self, TypeAlias
 
 from zarrfuse.errors import Elsewhere, IsAFolder, NotAFolder, NotEmpty, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Kind, Reader
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Facts, Folder, Writer, join
+from zarrfuse.views.base import Folder, Writer, join
 from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
+from zarrfuse.views.facts import Facts, kind_and_size
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain import files as plain_files
 from zarrfuse.views.plain import folders as plain_folders
@@ -135,8 +137,8 @@ class PlainFolder(PlacedFolder[PlainNode]):
         """
         place = self._placed.now()
         path = self.path if name is None else join(self.path, name)
-        told = _facts(place, name, None if name is None else self.lookup(name))
-        return {**told, "view": "plain", "path": path}
+        facts = _facts(place, name, None if name is None else self.lookup(name))
+        return replace(facts, view="plain", path=path)
 
     def _refuse_metadata(self, name: str) -> None:
         if name in METADATA_NAMES:
@@ -331,13 +333,11 @@ def _facts(place: _Stored | _InChunks, name: str | None, entry: Entry | None) ->
     if isinstance(place, InChunks):
         coords = None if name is None else place.chunks.coords_below(place.prefix, name)
         if coords is None or entry is None or entry.kind is not Kind.FILE:
-            return {**_kind(entry), "node": node.loaded.path}
+            return Facts(view="plain", path="", owner=node.loaded.path, **kind_and_size(entry))
         return _facts_of_chunk(node, place.chunks, coords, entry)
     if _is_v3(place):
         if name in (None, DOCUMENT):
-            told = {**place.folder.facts(None), **_kind(entry), **node.facts()}
-            told.pop("order", None)  # of Zarr v2; here it is a codec
-            return told
+            return _with_rewritten(place.folder.facts(None), node, entry)
         if (
             name == TOP
             and place.chunks is not None
@@ -345,23 +345,17 @@ def _facts(place: _Stored | _InChunks, name: str | None, entry: Entry | None) ->
             and entry.kind is Kind.FILE
         ):
             return _facts_of_chunk(node, place.chunks, (), entry)
-    told = dict(place.folder.facts(name))
-    if node.kept is not None:
-        told["kept_as_v2"] = node.kept
-    if node.refused is not None and not node.loaded.is_group:
-        told.setdefault("error", node.refused)
-    return told
+    facts = replace(place.folder.facts(name), kept_as_v2=node.kept)
+    if facts.error is None and not node.loaded.is_group:
+        return replace(facts, error=node.refused)
+    return facts
 
 
 def _facts_of_chunk(node: PlainNode, chunks: PlainChunks, coords: Coords, entry: Entry) -> Facts:
-    told = dict(chunks.facts(coords))
-    told.pop("order", None)
-    parts = {"parts": told["parts"]} if "parts" in told else {}
-    return {**told, **node.facts(), **parts, **_kind(entry)}
+    return _with_rewritten(chunks.facts(coords), node, entry)
 
 
-def _kind(entry: Entry | None) -> dict[str, Any]:
-    if entry is None:
-        return {}
-    kind = {"kind": entry.kind.name.lower()}
-    return kind if entry.kind is not Kind.FILE else {**kind, "size": entry.size}
+def _with_rewritten(facts: Facts, node: PlainNode, entry: Entry | None) -> Facts:
+    """With the node as its rewritten document describes it, on which no extension acts itself."""
+    acting = facts.inherited if facts.node is None else (*facts.inherited, *facts.node.active)
+    return replace(facts, node=node.rewritten(), inherited=acting, **kind_and_size(entry))

@@ -12,7 +12,8 @@ from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views import ordinary_files
-from zarrfuse.views.base import Facts, Folder, Writer, join
+from zarrfuse.views.base import Folder, Writer, join
+from zarrfuse.views.facts import Facts
 
 
 class RawFolder(Folder):
@@ -52,8 +53,8 @@ class RawFolder(Folder):
         """See `views.base.Folder`: view, path, kind and size."""
         path = self.path if name is None else join(self.path, name)
         entry = self._store.stat(path, follow=False)
-        facts = {"view": "raw", "path": path, "kind": entry.kind.name.lower()}
-        return facts if entry.kind is Kind.FOLDER else {**facts, "size": entry.size}
+        size = None if entry.kind is Kind.FOLDER else entry.size
+        return Facts(view="raw", path=path, kind=entry.kind, size=size)
 
     # -- writing -----------------------------------------------------------------------------
 
