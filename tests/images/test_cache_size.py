@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from zarrfuse.views.choice import default_cache_bytes
+from zarrfuse.views.source import default_cache_bytes
 
 MIB = 1 << 20
 
