@@ -34,7 +34,8 @@ from zarrfuse.spec.ome import Picture
 from zarrfuse.stores.base import Entry, Kind, Store
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
-from zarrfuse.views.choice import open_view, root_name
+from zarrfuse.views.choice import open_view
+from zarrfuse.views.source import root_name
 from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images.chunk_files import ChunkFiles, StoredTiffs
 from zarrfuse.views.images.decode import DecodedArray

@@ -259,7 +259,7 @@ def info(
     path: Annotated[str, _path("PATH", "A source, or a path in a mount.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print what PATH holds: the tree of arrays and groups, or all that a mount knows of a file.
+    """Print the tree of nodes in PATH, or what a mount knows of a file.
 
     Exits with 2 if there is no Zarr, or its root is broken.
     """
