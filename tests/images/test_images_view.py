@@ -35,7 +35,6 @@ from zarrfuse.stores.base import Entry, Kind, Store
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
 from zarrfuse.views.choice import open_view
-from zarrfuse.views.source import root_name
 from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images.chunk_files import ChunkFiles, StoredTiffs
 from zarrfuse.views.images.decode import DecodedArray
@@ -44,6 +43,7 @@ from zarrfuse.views.images.pixels import Pixels
 from zarrfuse.views.images.pyramid import pyramid_file
 from zarrfuse.views.images.render import Plan, plan
 from zarrfuse.views.plain.chunks import PlainChunks
+from zarrfuse.views.source import root_name
 
 TIFF = b"II*\0 and what else is in a TIFF file"
 
