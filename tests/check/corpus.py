@@ -12,7 +12,15 @@ from hashlib import sha1
 from typing import Any
 
 import google_crc32c
-from datasets import array, concat_parts, default_keys, group, suffix_keys, v2_array, v2_keys
+from builders.documents import (
+    array,
+    concat_parts,
+    default_keys,
+    group,
+    suffix_keys,
+    v2_array,
+    v2_keys,
+)
 
 CORE = "Zarr v3 core specification"
 V2 = "Zarr v2 specification"

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from datasets import array, group, write_keys
-from mounting import COMMAND, wait_for, zarrfuse
+from builders.documents import array, group
+from builders.folders import write_keys
+from builders.mounts import COMMAND, wait_for, zarrfuse
 
 from zarrfuse.check.run import run
 from zarrfuse.check.walk import Event, FoundNode, Walk

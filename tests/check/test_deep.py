@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from builders.documents import array, concat_parts
+from builders.fake_stores import ForwardingStore, MemoryStore
+from builders.folders import write_keys
 from check.corpus import LITTLE, codec, crc, sharding
-from datasets import array, concat_parts, write_keys
-from fakes import ForwardingStore, MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples

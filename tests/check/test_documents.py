@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from builders.fake_stores import MemoryStore
 from check.metadata import arrays, broken, groups, v2_arrays, values
-from fakes import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples

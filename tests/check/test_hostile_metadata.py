@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.datasets import array, group, write_keys
+
 from zarrfuse.check import findings
 from zarrfuse.check.consolidated import differing
 from zarrfuse.check.documents import judge

@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from builders.documents import array, group
+from builders.folders import write_keys
+from builders.mounts import zarrfuse
 from check.corpus import CASES, OTHER_RULES
-from datasets import array, group, write_keys
-from mounting import zarrfuse
 
 from zarrfuse.check import rules
 

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from datasets import array, concat_parts, group, write_keys
-from mounting import zarrfuse
+from builders.documents import array, concat_parts, group
+from builders.folders import write_keys
+from builders.mounts import zarrfuse
 from transactions.test_forward import leave
 
 from zarrfuse.stores.base import OWN_NAME

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from datasets import document
-from mounting import Daemon, serving
+from builders.documents import document
+from builders.mounts import Daemon, serving
 
 __all__ = ["Daemon", "array", "errno_when", "fake", "in_parts", "serving", "write"]
 

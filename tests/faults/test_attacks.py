@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from builders.mounts import drop_caches, wait_for
 from daemons import Daemon, array, errno_when, fake, in_parts, serving, write
-from mounting import drop_caches, wait_for
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.local.store import LocalStore

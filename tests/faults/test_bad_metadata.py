@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.mounts import drop_caches, wait_for
 from daemons import Daemon, array, errno_when, in_parts, serving, write
-from mounting import drop_caches, wait_for
 
 from zarrfuse.views.nodes import LARGEST_DOCUMENT
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from builders.mounts import wait_for
 from daemons import Daemon, array, errno_when, in_parts, serving, write
-from mounting import wait_for
 
 LARGE = 1 << 20
 OLD = bytes(range(256)) * (LARGE // 256)

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from builders.mounts import wait_for
 from daemons import Daemon, array, errno_when, in_parts, serving, write
-from mounting import wait_for
 
 from zarrfuse.mount import kernel_mounts
 

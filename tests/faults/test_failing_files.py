@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from builders.mounts import ENVIRONMENT, clear, wait_for
 from daemons import array, errno_when, in_parts, serving, write
-from mounting import ENVIRONMENT, clear, wait_for
 from sampling import is_thorough
 
 from zarrfuse.mount import kernel_mounts

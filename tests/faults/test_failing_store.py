@@ -203,7 +203,7 @@ def test_a_failure_of_the_store_is_not_taken_for_a_fault_of_the_document(
 import sys
 sys.path[:0] = [{str(here)!r}, {str(here.parent)!r}]
 from errors_raised import RAISED
-from fakes import FailingStore, MemoryStore
+from builders.fake_stores import FailingStore, MemoryStore
 from zarrfuse.views.chunks.view import ChunksView
 failing = [True]
 def rule(call, key):

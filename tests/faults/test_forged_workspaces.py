@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from datasets import array, concat_parts, write_keys
-from mounting import Daemon, zarrfuse
-from transactions.strangers import DONE, STRANGER, as_user, public_folder
+from builders.documents import array, concat_parts
+from builders.folders import write_keys
+from builders.mounts import Daemon, zarrfuse
+from builders.strangers import DONE, STRANGER, as_user, public_folder
 from transactions.test_forward import leave
 
 CHUNK = {"c/0/0.a": b"ol", "c/0/0.b": b"d"}

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from datasets import array
-from fakes import MemoryStore
+from builders.documents import array
+from builders.fake_stores import MemoryStore
 
 from zarrfuse.errors import Corrupt, NotSupported
 from zarrfuse.spec.node import ArrayNode

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from builders.documents import array, concat_parts, group
 from daemons import Daemon, errno_when, fake, serving
-from datasets import array, concat_parts, group
 from serve_fake import LIES
 
 HUGE = 1 << 63

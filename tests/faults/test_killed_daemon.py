@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from builders.mounts import COMMAND, clear, wait_for
 from daemons import errno_when, fake, serving, write
-from mounting import COMMAND, clear, wait_for
 
 from zarrfuse.mount import kernel_mounts
 

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
+from builders.mounts import wait_for
 from daemons import fake, serving
-from mounting import wait_for
 
 COUNT = 4500
 

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from builders.mounts import drop_caches, wait_for
 from daemons import array, in_parts, serving, write
-from mounting import drop_caches, wait_for
 
 if os.geteuid() != 0:
     pytest.skip("only root may drop caches", allow_module_level=True)

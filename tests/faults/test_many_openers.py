@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders.mounts import drop_caches, wait_for
 from daemons import Daemon, array, fake, in_parts, serving, write
-from mounting import drop_caches, wait_for
 from sampling import is_thorough
 
 THOROUGH = is_thorough()

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from builders.mounts import ENVIRONMENT, clear, wait_for
 from daemons import fake, write
-from mounting import ENVIRONMENT, clear, wait_for
 
 from zarrfuse.mount import kernel_mounts
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from builders.mounts import wait_for
 from daemons import Daemon, errno_when, fake, serving, write
-from mounting import wait_for
 
 from zarrfuse.mount import kernel_mounts
 

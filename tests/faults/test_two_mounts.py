@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+from builders.mounts import meanwhile
 from daemons import array, in_parts, serving, write
-from mounting import meanwhile
 from sampling import is_thorough
 
 THOROUGH = is_thorough()

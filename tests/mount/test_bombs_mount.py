@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from datasets import array, write_keys
-from decoders import decoders
-from mounting import Daemon, wait_for
+from builders.documents import array
+from builders.folders import write_keys
+from builders.mounts import Daemon, wait_for
+from builders.processes import decoders
 from zarr.codecs import GzipCodec
 
 Serve = Callable[..., Daemon]

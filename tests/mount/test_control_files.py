@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import array, concat_parts, group, suffix_keys, write_keys
-from mounting import clear, wait_for, zarrfuse
+from builders.documents import array, concat_parts, group, suffix_keys
+from builders.folders import write_keys
+from builders.mounts import clear, wait_for, zarrfuse
 
 from zarrfuse import __version__
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import array, group, write_keys
-from mounting import Daemon, clear, wait_for, zarrfuse
+from builders.documents import array, group
+from builders.folders import write_keys
+from builders.mounts import Daemon, clear, wait_for, zarrfuse
 
 Mounted = Callable[..., Path]
 Served = Callable[..., Daemon]

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
-from datasets import array, group, write_keys
-from decoders import decoders
-from mounting import Daemon, wait_for, zarrfuse
+from builders.documents import array, group
+from builders.folders import write_keys
+from builders.mounts import Daemon, wait_for, zarrfuse
+from builders.processes import decoders
 
 Mounter = Callable[..., Path]
 Serve = Callable[..., Daemon]

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from datasets import array, concat_parts, group, suffix_keys, write_keys, zip_folder
+from builders.documents import array, concat_parts, group, suffix_keys
+from builders.folders import write_keys, zip_folder
+from builders.mounts import clear, zarrfuse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mounting import clear, zarrfuse
 from sampling import examples
 
 Mounted = Callable[..., Path]

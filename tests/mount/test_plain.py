@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from datasets import array, concat_parts, default_keys, group, suffix_keys, write_keys
-from mounting import zarrfuse
+from builders.documents import array, concat_parts, default_keys, group, suffix_keys
+from builders.folders import write_keys
+from builders.mounts import zarrfuse
 
 from zarrfuse.cli.demo_dataset import demo_image
 from zarrfuse.mount import kernel_mounts

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from datasets import group
-from mounting import COMMAND, clear, wait_for, zarrfuse
-from processes import processes_about
+from builders.documents import group
+from builders.mounts import COMMAND, clear, wait_for, zarrfuse
+from builders.processes import processes_about
 
 from zarrfuse.mount import kernel_mounts
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from datasets import document
+from builders.documents import document
 
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v3 import parse_v3

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import pytest
-from datasets import array, group
+from builders.documents import array, group
+from builders.plug_ins import Install, installing
 from hypothesis import given
 from hypothesis import strategies as st
-from plug_ins import Install, installing
 
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.active import EXTENSIONS, Active, below, joined

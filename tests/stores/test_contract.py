@@ -11,10 +11,10 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from builders.object_server import TestBucket
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from object_server import TestBucket
 from sampling import examples
 
 from zarrfuse.errors import Denied, NotAFolder, NotFound, Stale, ZarrfuseError, errno_of

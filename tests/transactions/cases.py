@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from transactions.stores import store_bytes
+from builders.commit_stores import store_bytes
 
 from zarrfuse.transactions.commits import Commits, Target
 

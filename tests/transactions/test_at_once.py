@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from fakes import MemoryReader
-from transactions.stores import KeysStore, StepStore, files_of, recovered, store_bytes, write
+from builders.commit_stores import KeysStore, StepStore, files_of, recovered, store_bytes, write
+from builders.fake_stores import MemoryReader
 
 from zarrfuse.errors import Corrupt, Denied, NotSupported, TimedOut
 from zarrfuse.stores.base import OWN_NAME, Reader

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from transactions.stores import files_of, store_bytes, write
+from builders.commit_stores import files_of, store_bytes, write
 
 from zarrfuse.errors import Exists, NotFound
 from zarrfuse.stores.access import Change

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transactions.stores import files_of, store_bytes, write
+from builders.commit_stores import files_of, store_bytes, write
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.base import OWN_NAME

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from transactions.stores import StepStore, store_bytes, write
+from builders.commit_stores import StepStore, store_bytes, write
 
 from zarrfuse.stores.base import OWN_NAME, Reader
 from zarrfuse.stores.local.writing import WritableLocalStore

@@ -5,9 +5,17 @@ import os
 from pathlib import Path
 
 import pytest
+from builders.commit_stores import (
+    KeysStore,
+    Steps,
+    StepStore,
+    files_of,
+    recovered,
+    store_bytes,
+    write,
+)
+from cases import CASES, Case
 from sampling import Sample
-from transactions.cases import CASES, Case
-from transactions.stores import KeysStore, Steps, StepStore, files_of, recovered, store_bytes, write
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.base import OWN_NAME, WritableStore

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from fakes import MemoryStore
+from builders.commit_stores import files_of, write
+from builders.fake_stores import MemoryStore
 from msgspec.structs import replace
-from transactions.stores import files_of, write
 
 from zarrfuse.errors import NotFound
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, read

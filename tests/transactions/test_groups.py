@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from transactions.stores import store_bytes
-from transactions.strangers import DONE, OWNER, STRANGER, as_user, public_folder
+from builders.commit_stores import store_bytes
+from builders.strangers import DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied
 from zarrfuse.stores.base import OWN_NAME

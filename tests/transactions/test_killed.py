@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from builders.commit_stores import Steps, StepStore, files_of, recovered, write
+from cases import AFTER_ANOTHER, CASES, Case
 from sampling import Sample
-from transactions.cases import AFTER_ANOTHER, CASES, Case
-from transactions.stores import Steps, StepStore, files_of, recovered, write
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.store import LocalStore

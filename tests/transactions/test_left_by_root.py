@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from transactions.stores import store_bytes, write
-from transactions.strangers import DONE, OWNER, as_user, public_folder
+from builders.commit_stores import store_bytes, write
+from builders.strangers import DONE, OWNER, as_user, public_folder
 
 from zarrfuse.errors import Denied
 from zarrfuse.stores.base import OWN_NAME

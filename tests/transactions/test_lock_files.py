@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from transactions.stores import store_bytes, write
-from transactions.strangers import DONE, OWNER, STRANGER, as_user, public_folder
+from builders.commit_stores import store_bytes, write
+from builders.strangers import DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied, TimedOut
 from zarrfuse.stores.base import OWN_NAME

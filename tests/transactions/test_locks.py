@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from transactions.stores import KeysStore, store_bytes
+from builders.commit_stores import KeysStore, store_bytes
 
 from zarrfuse.errors import TimedOut
 from zarrfuse.stores.base import OWN_NAME

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from builders.commit_stores import files_of, recovered, store_bytes, write
+from power_cuts import Crash, Recording
 from sampling import Sample
-from transactions.power_cuts import Crash, Recording
-from transactions.stores import files_of, recovered, store_bytes, write
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.file import LocalFile

@@ -4,7 +4,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from transactions.stores import Steps, StepStore, readers, store_bytes
+from builders.commit_stores import Steps, StepStore, readers, store_bytes
 from transactions.test_killed import DIED, die, in_child
 
 from zarrfuse.stores.base import Reader

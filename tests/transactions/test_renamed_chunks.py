@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from transactions.stores import files_of, recovered, store_bytes
+from builders.commit_stores import files_of, recovered, store_bytes
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.store import LocalStore

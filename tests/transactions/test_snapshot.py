@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from transactions.cases import CASES, Case
-from transactions.stores import Steps, StepStore, readers, store_bytes, write
-from transactions.strangers import DONE, STRANGER, as_user, public_folder
-from transactions.test_processes import contents
+from builders.commit_stores import Steps, StepStore, readers, store_bytes, write
+from builders.strangers import DONE, STRANGER, as_user, public_folder
+from cases import CASES, Case
+from test_processes import contents
 
 from zarrfuse.errors import Stale, ZarrfuseError
 from zarrfuse.stores.base import Reader

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from transactions.stores import StepStore, files_of, store_bytes, write
-from transactions.strangers import DENIED, DONE, OWNER, STRANGER, as_user, public_folder
+from builders.commit_stores import StepStore, files_of, store_bytes, write
+from builders.strangers import DENIED, DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.stores.base import OWN_NAME

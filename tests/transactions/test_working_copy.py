@@ -5,11 +5,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from fakes import MemoryReader
+from builders.commit_stores import files_of
+from builders.fake_stores import MemoryReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
-from transactions.stores import files_of
 
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Reader, read

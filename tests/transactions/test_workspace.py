@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import MemoryStore
-from transactions.stores import files_of, store_bytes, write
+from builders.commit_stores import files_of, store_bytes, write
+from builders.fake_stores import MemoryStore
 from transactions.test_killed import DIED, die, in_child
 
 from zarrfuse.errors import Denied, NotFound, NotSupported

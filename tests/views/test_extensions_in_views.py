@@ -10,9 +10,9 @@ from math import inf
 from typing import Any, ClassVar
 
 import pytest
-from datasets import array, concat_parts, group, v2_array
-from fakes import FailingStore, ForwardingStore, MemoryStore
-from plug_ins import Install, installing
+from builders.documents import array, concat_parts, group, v2_array
+from builders.fake_stores import FailingStore, ForwardingStore, MemoryStore
+from builders.plug_ins import Install, installing
 
 from zarrfuse.errors import Denied, NotSupported, ZarrfuseError
 from zarrfuse.spec.active import EXTENSIONS

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from written_files import created
+from builders.views import created
 
 from zarrfuse.errors import NameTooLong, errno_of
 from zarrfuse.stores.base import Kind

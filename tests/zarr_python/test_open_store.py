@@ -14,12 +14,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import zarr
-from datasets import array, concat_parts, group, suffix_keys, write_keys, zip_folder
-from fakes import ForwardingReader, ForwardingStore
+from builders.concat_parts_examples import HEADER, write_header_example
+from builders.documents import array, concat_parts, group, suffix_keys
+from builders.fake_stores import ForwardingReader, ForwardingStore
+from builders.folders import write_keys, zip_folder
+from builders.mounts import wait_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mounting import wait_for
-from seed_datasets import HEADER, write_header_example
 from zarr.abc.store import (
     ByteRequest,
     OffsetByteRequest,

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from datasets import array, concat_parts, group, suffix_keys, v2_array, write_keys, zip_folder
+from builders.documents import array, concat_parts, group, suffix_keys, v2_array
+from builders.folders import write_keys, zip_folder
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import _collect_aiterator, sync
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from datasets import default_keys, suffix_keys, v2_keys
+from builders.documents import default_keys, suffix_keys, v2_keys
 from hypothesis import given
 from hypothesis import strategies as st
 from zarr.core.chunk_key_encodings import DefaultChunkKeyEncoding, V2ChunkKeyEncoding

@@ -1,0 +1,119 @@
+"""Any range of bytes of a file is that slice of it, in any order and from any thread."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from builders.images_view import (
+    ALL,
+    FEW,
+    Written,
+    files_to_read,
+    images,
+    pyramid,
+    rendering,
+    slices_of,
+)
+from builders.views import opened, read, whole
+
+from zarrfuse.stores.local.store import LocalStore
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_any_range_of_bytes_is_that_slice_of_the_file(written: Written, name: str) -> None:
+    for path in files_to_read(name, ALL[name], written.arrays[name]):
+        data = whole(written.root, path)
+        with opened(written.root, path) as reader:
+            for offset, size in slices_of(len(data), Random(path), 25):
+                assert read(reader, offset, size) == data[offset : offset + size], (offset, size)
+
+
+def test_any_range_of_a_pyramid_is_that_slice_of_it(tmp_path: Path) -> None:
+    pyramid(tmp_path)
+    store = LocalStore(str(tmp_path))
+    root = images(store, cache_bytes=3000)
+    data = whole(root, "p/p.ome.tiff")
+    with opened(root, "p/p.ome.tiff") as reader:
+        for offset, size in slices_of(len(data), Random(4), 200):
+            assert read(reader, offset, size) == data[offset : offset + size], (offset, size)
+    store.close()
+
+
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    """Do `work(number)` in so many threads at once; the first exception is raised here."""
+    failed: list[BaseException] = []
+
+    def run(number: int) -> None:
+        try:
+            work(number)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+@pytest.mark.parametrize("cache_bytes", [1, 10 << 10, 1 << 20])
+def test_threads_that_read_at_random_get_the_same_bytes(written: Written, cache_bytes: int) -> None:
+    store = LocalStore(str(written.folder))
+    root = images(store, cache_bytes=cache_bytes)
+    names = ("shards/nested", "codecs/gzip", "missing/nan", "dims/4")
+    files = [
+        path for name in names for path in files_to_read(name, ALL[name], written.arrays[name])
+    ]
+    expected = {path: whole(written.root, path) for path in files}
+
+    def work(number: int) -> None:
+        chance = Random(number)
+        order = chance.sample(files, len(files))
+        for path in order:
+            data = expected[path]
+            with opened(root, path) as reader:
+                for offset, size in slices_of(len(data), chance, 10):
+                    assert read(reader, offset, size) == data[offset : offset + size]
+
+    in_threads(6, work)
+    store.close()
+
+
+@pytest.mark.parametrize("ending", ["npy", "tiff"])
+def test_one_open_file_read_by_threads_gives_the_same_bytes(written: Written, ending: str) -> None:
+    path = rendering("shards/3d", ending)
+    data = whole(written.root, path)
+    store = LocalStore(str(written.folder))
+    with opened(images(store, cache_bytes=500), path) as reader:
+
+        def work(number: int) -> None:
+            for offset, size in slices_of(len(data), Random(number), 40):
+                assert read(reader, offset, size) == data[offset : offset + size]
+
+        in_threads(6, work)
+    store.close()
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 1, 10 << 10])
+def test_a_cache_that_holds_next_to_nothing_changes_no_byte(
+    written: Written, cache_bytes: int
+) -> None:
+    store = LocalStore(str(written.folder))
+    root = images(store, cache_bytes=cache_bytes)
+    for name, layout in FEW.items():
+        for path in files_to_read(name, layout, written.arrays[name]):
+            assert whole(root, path) == whole(written.root, path), path
+    store.close()
+
+
+def test_a_metadata_time_to_live_of_zero_changes_no_byte(written: Written) -> None:
+    store = LocalStore(str(written.folder))
+    root = images(store, ttl_s=0)
+    for name, layout in FEW.items():
+        for path in files_to_read(name, layout, written.arrays[name]):
+            assert whole(root, path) == whole(written.root, path), path
+    store.close()
