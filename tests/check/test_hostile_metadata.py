@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.datasets import array, group, write_keys
+from builders.documents import array, group
+from builders.folders import write_keys
 
 from zarrfuse.check import findings
 from zarrfuse.check.consolidated import differing
