@@ -5,6 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+def extension(name: str, **configuration: Any) -> dict[str, Any]:
+    """An extension with its configuration."""
+    return {"name": name, "configuration": configuration}
+
+
 def default_keys(separator: str = "/") -> dict[str, Any]:
     """The `default` chunk key encoding."""
     return {"name": "default", "configuration": {"separator": separator}}

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from builders.fork_server import Forked, Forks
+from builders.processes import peak_bytes
 from zarrfuse.mount import kernel_mounts
 
 COMMAND = (sys.executable, "-m", "zarrfuse")
@@ -84,6 +85,16 @@ def clear(mountpoint: Path) -> None:
             )
 
 
+def status(mountpoint: Path) -> dict[str, Any]:
+    """The `status.json` of a mount."""
+    return json.loads((mountpoint / ".zarrfuse/status.json").read_bytes())
+
+
+def info(mountpoint: Path, path: str) -> dict[str, Any]:
+    """What the control files of a mount tell of a path."""
+    return json.loads((mountpoint / ".zarrfuse/info" / path).read_bytes())
+
+
 @dataclass
 class Daemon:
     """A mount in the foreground, with its process and what it logged.
@@ -102,17 +113,15 @@ class Daemon:
 
     def status(self) -> dict[str, Any]:
         """Its `status.json`."""
-        return json.loads((self.mountpoint / ".zarrfuse/status.json").read_bytes())
+        return status(self.mountpoint)
 
     def info(self, path: str) -> dict[str, Any]:
         """What its control files tell of a path."""
-        return json.loads((self.mountpoint / ".zarrfuse/info" / path).read_bytes())
+        return info(self.mountpoint, path)
 
     def peak_mib(self) -> float:
         """The most memory it has had."""
-        text = Path(f"/proc/{self.process.pid}/status").read_text()
-        line = next(line for line in text.splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) / 1024
+        return peak_bytes(self.process.pid) / (1 << 20)
 
     def descriptors(self) -> int:
         """How many it holds open."""

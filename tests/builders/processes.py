@@ -1,5 +1,7 @@
 """Processes of mounts, found by their command lines: daemons, and those that decode chunks."""
 
+import contextlib
+import gc
 import os
 import re
 import time
@@ -31,6 +33,25 @@ def processes_about(path: Path) -> dict[int, str]:
             if os.fsencode(path) in command:
                 found[int(process.name)] = command.replace(b"\0", b" ").decode(errors="replace")
     return found
+
+
+def open_files(folder: Path | None = None) -> dict[str, str]:
+    """What the descriptors of this process lead to; only those into a folder, if one is given."""
+    gc.collect()  # what failed tests before this one still hold through their tracebacks
+    found = {}
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing
+            found[fd] = os.readlink(f"/proc/self/fd/{fd}")
+    return {
+        fd: path for fd, path in found.items() if folder is None or path.startswith(str(folder))
+    }
+
+
+def peak_bytes(process: int | str = "self") -> int:
+    """The most memory that a process has had."""
+    status = Path(f"/proc/{process}/status").read_text()
+    found = re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
+    return int(found[1]) << 10 if found else 0  # none is said of one that has ended
 
 
 def decoders(parent: int | None = None) -> list[Path]:

@@ -1,14 +1,14 @@
-"""Views opened in process: their files are found, read and written as a mount does it."""
+"""Views opened in process, and what they show: found and read as a mount does it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from builders.fake_stores import MemoryStore
-from zarrfuse.errors import Exists
-from zarrfuse.stores.base import Reader, Store, is_live
-from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Folder, Writer
+from builders.readers import read_all
+from zarrfuse.errors import NotFound
+from zarrfuse.stores.base import Kind, Reader, Store
+from zarrfuse.views.base import Folder
 from zarrfuse.views.choice import open_view
 
 
@@ -21,100 +21,61 @@ def view_of(
 
 
 def folder_at(root: Folder, path: str) -> Folder:
+    """The folder at a path, found by one child after another; the root itself without a path."""
     for name in path.split("/") if path else ():
         root = root.child(name)
     return root
 
 
+def parent_at(root: Folder, path: str) -> tuple[Folder, str]:
+    """The folder that holds a path, and the name in it."""
+    folder, _, name = path.rpartition("/")
+    return folder_at(root, folder), name
+
+
 @contextmanager
 def opened(root: Folder, path: str) -> Iterator[Reader]:
-    folder, _, name = path.rpartition("/")
-    reader = folder_at(root, folder).open(name)
+    """The file at a path, open to be read."""
+    folder, name = parent_at(root, path)
+    reader = folder.open(name)
     try:
         yield reader
     finally:
         reader.close()
 
 
-def read(reader: Reader, offset: int, size: int) -> bytes:
-    buffer = bytearray(size)
-    if buffer:
-        reader.readinto(memoryview(buffer), offset)
-    return bytes(buffer)
-
-
-def whole(root: Folder, path: str) -> bytes:
-    """All bytes of a file, which are as many as a listing says."""
-    folder, _, name = path.rpartition("/")
+def content_of(root: Folder, path: str) -> bytes:
+    """All bytes of the file at a path, as many as its listing says."""
     with opened(root, path) as reader:
-        data = read(reader, 0, reader.size)
-    assert folder_at(root, folder).lookup(name).size == len(data)
+        data = read_all(reader)
+    folder, name = parent_at(root, path)
+    assert folder.lookup(name).size == len(data)
     return data
 
 
-class Written:
-    """A file that is open to be written, and the name under which it is stored."""
-
-    def __init__(self, folder: Folder, name: str, content: Writer) -> None:
-        self.content = content
-        self._folder = folder
-        self._name = name
-        self.readinto, self.write, self.truncate = content.readinto, content.write, content.truncate
-        self.change, self.close = content.change, content.close
-
-    @property
-    def is_live(self) -> bool:
-        """Whether it is the stored file itself."""
-        return is_live(self.content)
-
-    @property
-    def size(self) -> int:
-        """Bytes in it now."""
-        return self.content.size
-
-    @property
-    def mtime_ns(self) -> int:
-        """The time it was changed last."""
-        return self.content.mtime_ns
-
-    @property
-    def changed(self) -> bool:
-        """Whether it holds what has not been stored."""
-        return isinstance(self.content, WorkingCopy) and self.content.changed
-
-    def store(self, *, sync: bool = False) -> bool:
-        """Store it, if it is changed; whether it was."""
-        copy = self.content
-        if not isinstance(copy, WorkingCopy) or not copy.changed:
-            if sync:
-                copy.sync()
-            return False
-        self._folder.store(self._name, copy, sync=sync)
-        return True
+def names_in(root: Folder, path: str = "") -> set[str]:
+    """What the folder at a path lists."""
+    return set(folder_at(root, path).list())
 
 
-def created(folder: Folder, name: str, *, exclusive: bool = False) -> Written:
-    """A new, empty file, or, unless `exclusive`, one that is there, emptied."""
+def is_there(root: Folder, path: str) -> bool:
+    """Whether a path can be looked up."""
+    folder, name = parent_at(root, path)
     try:
-        return Written(folder, name, folder.create(name, exclusive=exclusive))
-    except Exists:
-        if exclusive:
-            raise
-        return opened_to_write(folder, name, truncate=True)
+        folder.lookup(name)
+    except NotFound:
+        return False
+    return True
 
 
-def opened_to_write(folder: Folder, name: str, *, truncate: bool = False) -> Written:
-    """A file that is there, or, with `truncate`, nothing of it."""
-    written = Written(folder, name, folder.write(name))
-    if truncate:
-        written.truncate(0)
-    return written
-
-
-def filled(written: Written, data: bytes, *, sync: bool = False) -> None:
-    """Write all of a file, store and close it."""
-    try:
-        written.write(data, 0)
-        written.store(sync=sync)
-    finally:
-        written.close()
+def tree_of(folder: Folder) -> dict[str, bytes | None]:
+    """Every path below a folder with its bytes; None for an empty folder. Each name is looked up, too."""
+    found: dict[str, bytes | None] = {}
+    for name, entry in folder.list().items():
+        path = f"{folder.path}/{name}" if folder.path else name
+        assert folder.lookup(name) == entry
+        if entry.kind is Kind.FOLDER:
+            found |= tree_of(folder.child(name)) or {path: None}
+        else:
+            found[path] = content_of(folder, name)
+    return found

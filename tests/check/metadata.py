@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from builders.documents import extension
 from hypothesis import strategies as st
 
 Document = dict[str, Any]
@@ -24,10 +25,6 @@ values = st.recursive(
     ),
     max_leaves=4,
 )
-
-
-def extension(name: str, **configuration: Any) -> Document:
-    return {"name": name, "configuration": configuration}
 
 
 @st.composite

@@ -12,7 +12,8 @@ import zarr
 from bombs import BOMBS, gzip_bomb, zstd_bomb
 from builders.images_view import images
 from builders.processes import decoders
-from builders.views import opened, read, whole
+from builders.readers import read_range
+from builders.views import content_of, opened
 from zarr.codecs import GzipCodec, ZstdCodec
 
 from zarrfuse.errors import Corrupt
@@ -62,10 +63,10 @@ def test_a_bomb_is_an_error_within_little_memory_and_its_neighbour_is_read(
 ) -> None:
     codecs, chunk = BOMBS[name]
     root = shown(tmp_path, chunk, codecs)
-    whole(root, "a/c/1.tiff")
+    content_of(root, "a/c/1.tiff")
     with pytest.raises(Corrupt, match=r"^a: chunk c/0: cannot be decoded: "):
-        whole(root, "a/c/0.tiff")
-    assert VALUES[4:].tobytes() in whole(root, "a/c/1.tiff")
+        content_of(root, "a/c/0.tiff")
+    assert VALUES[4:].tobytes() in content_of(root, "a/c/1.tiff")
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
@@ -87,6 +88,6 @@ def test_a_bomb_in_a_shard_is_an_error_of_its_own_bytes(
     with opened(images(LocalStore(str(tmp_path))), "a/a.npy") as reader:
         begin = reader.size - values.nbytes
         with pytest.raises(Corrupt, match=r"^a: chunk c/0: cannot be decoded: "):
-            read(reader, begin + 8, 8)
-        assert read(reader, begin, 8) == values[:4].tobytes()
-        assert read(reader, begin + 16, 16) == values[8:].tobytes()
+            read_range(reader, begin + 8, 8)
+        assert read_range(reader, begin, 8) == values[:4].tobytes()
+        assert read_range(reader, begin + 16, 16) == values[8:].tobytes()

@@ -14,7 +14,8 @@ from builders.folders import write_keys
 from builders.images_view import images
 from builders.mounts import wait_for
 from builders.processes import decoders
-from builders.views import opened, read, whole
+from builders.readers import read_range
+from builders.views import content_of, opened
 
 from zarrfuse.decoding import messages
 from zarrfuse.decoding.workers import WORKERS
@@ -95,9 +96,9 @@ def test_a_crash_is_an_error_that_names_the_chunk_and_the_others_are_read(
     with opened(root, "a/a.npy") as reader:
         begin = reader.size - 12
         with pytest.raises(Corrupt, match=f"^a: chunk c/1: cannot be decoded: .*{told}"):
-            read(reader, begin, 12)  # one block
-        assert read(reader, begin, 4) == b"good"
-        assert read(reader, begin + 8, 4) == b"fine"
+            read_range(reader, begin, 12)  # one block
+        assert read_range(reader, begin, 4) == b"good"
+        assert read_range(reader, begin + 8, 4) == b"fine"
 
 
 def test_a_chunk_that_ended_its_process_is_not_tried_again_at_once_unless_it_is_stored_anew(
@@ -105,15 +106,15 @@ def test_a_chunk_that_ended_its_process_is_not_tried_again_at_once_unless_it_is_
 ) -> None:
     root = shown(tmp_path, b"A...", b"good")
     with pytest.raises(Corrupt, match="SIGABRT"):
-        whole(root, "a/c/0.tiff")
-    assert b"good" in whole(root, "a/c/1.tiff")
+        content_of(root, "a/c/0.tiff")
+    assert b"good" in content_of(root, "a/c/1.tiff")
     before = decoders()
     with pytest.raises(Corrupt, match=r"^a: chunk c/0: cannot be decoded: .*SIGABRT"):
-        whole(root, "a/c/0.tiff")
+        content_of(root, "a/c/0.tiff")
     assert before
     assert set(before) <= set(decoders())
     (tmp_path / "a/c/0").write_bytes(b"mend")
-    assert b"mend" in whole(root, "a/c/0.tiff")
+    assert b"mend" in content_of(root, "a/c/0.tiff")
 
 
 def test_what_takes_too_long_is_an_error_that_names_the_chunk(
@@ -122,23 +123,23 @@ def test_what_takes_too_long_is_an_error_that_names_the_chunk(
     monkeypatch.setattr(messages, "CPU_S", 0.5)
     root = shown(tmp_path, b"L...", b"good")
     with pytest.raises(Corrupt, match=r"^a: chunk c/0: cannot be decoded: it takes too long"):
-        whole(root, "a/c/0.tiff")
-    assert b"good" in whole(root, "a/c/1.tiff")
+        content_of(root, "a/c/0.tiff")
+    assert b"good" in content_of(root, "a/c/1.tiff")
 
 
 def test_a_process_that_others_kill_over_and_over_is_no_fault_of_the_chunk(tmp_path: Path) -> None:
     root = shown(tmp_path, b"K...", b"good")
     with pytest.raises(OSError, match="killed again and again"):
-        whole(root, "a/c/0.tiff")
-    assert b"good" in whole(root, "a/c/1.tiff")
+        content_of(root, "a/c/0.tiff")
+    assert b"good" in content_of(root, "a/c/1.tiff")
 
 
 def test_a_process_that_was_killed_is_replaced(tmp_path: Path) -> None:
     root = shown(tmp_path, b"good", b"fine")
-    assert b"good" in whole(root, "a/c/0.tiff")
+    assert b"good" in content_of(root, "a/c/0.tiff")
     for process in decoders():
         os.kill(int(process.name), signal.SIGKILL)
-    assert b"fine" in whole(root, "a/c/1.tiff")
+    assert b"fine" in content_of(root, "a/c/1.tiff")
 
 
 def test_threads_whose_chunks_are_good_are_served_while_others_crash(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_threads_whose_chunks_are_good_are_served_while_others_crash(tmp_path: P
 
     def read_one(number: int) -> None:
         try:
-            found[number] = whole(root, f"a/c/{number}.tiff")
+            found[number] = content_of(root, f"a/c/{number}.tiff")
         except Corrupt:
             found[number] = b""
 
@@ -166,11 +167,11 @@ def test_processes_end_with_the_one_that_they_decode_for(chunk: bytes, tmp_path:
     shown(tmp_path, chunk)
     code = f"""
 import sys; sys.path[:0] = {sys.path!r}
-from builders.views import whole
+from builders.views import content_of
 from builders.images_view import images
 from zarrfuse.stores.local.store import LocalStore
 print("begun", flush=True)
-whole(images(LocalStore({str(tmp_path)!r})), "a/c/0.tiff")
+content_of(images(LocalStore({str(tmp_path)!r})), "a/c/0.tiff")
 print("read", flush=True)
 input()
 """

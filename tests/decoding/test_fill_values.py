@@ -4,7 +4,6 @@ import gzip
 import json
 import math
 import os
-import re
 import signal
 import warnings
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 import zarr
 from builders.documents import array
+from builders.processes import peak_bytes
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
 from zarr.core.buffer import Buffer
 from zarr.storage import MemoryStore
@@ -130,12 +130,6 @@ def test_a_bomb_is_not_empty_and_takes_no_memory_of_this_process() -> None:
     before = peak_bytes()
     assert not is_fill(node, gzip.compress(bytes(8 << 20)) * 64)
     assert peak_bytes() - before < 100 << 20
-
-
-def peak_bytes() -> int:
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found
-    return int(found[1]) << 10
 
 
 def test_a_forked_child_judges_though_all_processes_of_its_parent_are_at_work() -> None:

@@ -16,8 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from builders.mounts import drop_caches, wait_for
-from daemons import Daemon, array, errno_when, fake, in_parts, serving, write
+from builders.documents import array, concat_parts
+from builders.folders import write_files
+from builders.mounts import Daemon, drop_caches, serving, wait_for
+from daemons import errno_when, fake
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.local.store import LocalStore
@@ -35,7 +37,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (base / "outside/secret").write_bytes(SECRET)
     (base / "outside/below/secret").write_bytes(SECRET)
     folder = base / "source"
-    write(folder, {"a/zarr.json": json.dumps(array()).encode(), "a/c/0/0": DATA, "file": DATA})
+    write_files(folder, {"a/zarr.json": array((8, 8)), "a/c/0/0": DATA, "file": DATA})
     links = {
         "absolute": base / "outside/secret",
         "relative": "../outside/secret",
@@ -420,8 +422,10 @@ def test_handles_of_names_that_were_forgotten_are_stale(tmp_path: Path, source: 
 def test_swapping_a_folder_for_a_symlink_never_leads_out(tmp_path: Path) -> None:
     """Between any check and any use of a path."""
     source, outside = tmp_path / "source", tmp_path / "outside"
-    write(source, {"s/below/f": DATA, "s/below/zarr.json": b"{}"})
-    write(outside, {"below/f": SECRET, "below/only-outside": SECRET, "below/zarr.json": SECRET})
+    write_files(source, {"s/below/f": DATA, "s/below/zarr.json": b"{}"})
+    write_files(
+        outside, {"below/f": SECRET, "below/only-outside": SECRET, "below/zarr.json": SECRET}
+    )
     (outside / "below/link-outside").symlink_to("/outside-link-text")
     ended = threading.Event()
 
@@ -462,7 +466,7 @@ def test_swapping_a_folder_for_a_symlink_never_leads_out(tmp_path: Path) -> None
 
 def test_swapping_a_file_for_something_else_never_hangs(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    write(source, {"a/zarr.json": json.dumps(array()).encode(), "a/c/0/0": DATA})
+    write_files(source, {"a/zarr.json": array((8, 8)), "a/c/0/0": DATA})
     (tmp_path / "secret").write_bytes(SECRET)
     path = source / "a/c/0/0"
     ended = threading.Event()
@@ -518,7 +522,7 @@ def test_swapping_a_file_for_something_else_never_hangs(tmp_path: Path) -> None:
 def test_a_link_that_changes_never_hands_out_a_way_out(tmp_path: Path) -> None:
     """What was looked up as a link inside, and leads out when it is read."""
     source = tmp_path / "source"
-    write(source, {"inside/f": DATA})
+    write_files(source, {"inside/f": DATA})
     link = source / "link"
     for target in ("/nonexistent/secret", "../nonexistent", "/etc/passwd", "../outside"):
         link.unlink(missing_ok=True)
@@ -574,9 +578,9 @@ def test_names_that_are_not_utf_8_are_files_like_others(tmp_path: Path) -> None:
 def test_lines_in_names_make_no_lines_in_the_log(tmp_path: Path) -> None:
     source = tmp_path / "source"
     name = "a\n2000-01-01 00:00:00,000 ERROR forged"
-    document = array(storage_transformers=in_parts({"key_suffix": ""}, {"key_suffix": ".b"}))
-    write(source, {f"{name}/zarr.json": json.dumps(document).encode(), f"{name}/c/0/0": DATA})
-    write(source, {"b\nERROR forged/zarr.json": b"{"})
+    document = array((8, 8), transformers=[concat_parts("", ".b")])
+    write_files(source, {f"{name}/zarr.json": document, f"{name}/c/0/0": DATA})
+    write_files(source, {"b\nERROR forged/zarr.json": b"{"})
     with serving(tmp_path, source) as daemon:
         assert errno_when((daemon.mountpoint / name / "c/0/0").read_bytes) == errno.EIO
         os.listdir(daemon.mountpoint / "b\nERROR forged")

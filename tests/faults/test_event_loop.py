@@ -15,7 +15,8 @@ from builders.documents import (
     v2_keys,
 )
 from builders.folders import write_keys as write
-from daemons import fake, serving
+from builders.mounts import serving
+from daemons import fake
 
 SLOW = {"name": "example.tiered-storage", "configuration": {"slow-arrays": ["flat"]}}
 PARENT = {"name": "example.parent-ref", "configuration": {"reference": ".."}}

@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
-from daemons import fake, serving, write
+from builders.folders import write_files
+from builders.mounts import serving
+from daemons import fake
 
 from zarrfuse.errors import (
     Corrupt,
@@ -63,7 +65,7 @@ def test_refusal_is_counted_apart(error: Exception, name: str):
 
 def test_writing_chunks_and_looking_for_what_is_not_there_is_no_fault(tmp_path: Path):
     source = tmp_path / "source"
-    write(source, {"zarr.json": b'{"zarr_format": 3, "node_type": "group"}'})
+    write_files(source, {"zarr.json": b'{"zarr_format": 3, "node_type": "group"}'})
     with serving(tmp_path, source, "--read-write") as daemon:
         document = daemon.mountpoint / "zarr.json"
         for _ in range(3):
@@ -79,7 +81,7 @@ def test_writing_chunks_and_looking_for_what_is_not_there_is_no_fault(tmp_path: 
 
 def test_unexpected_exception_of_a_store_is_a_fault(tmp_path: Path):
     source = tmp_path / "source"
-    write(source, {"open!KeyError": b"data"})
+    write_files(source, {"open!KeyError": b"data"})
     with serving(tmp_path, source, command=fake(store="failing")) as daemon:
         with pytest.raises(OSError):
             (daemon.mountpoint / "open!KeyError").read_bytes()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from builders.documents import array, concat_parts, group
-from daemons import Daemon, errno_when, fake, serving
+from builders.mounts import Daemon, serving
+from daemons import errno_when, fake
 from serve_fake import LIES
 
 HUGE = 1 << 63

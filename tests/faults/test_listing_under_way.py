@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from builders.mounts import wait_for
-from daemons import fake, serving
+from builders.mounts import serving, wait_for
+from daemons import fake
 
 COUNT = 4500
 

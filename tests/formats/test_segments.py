@@ -7,21 +7,13 @@ from pathlib import Path
 
 import pytest
 from builders.folders import write_keys
+from builders.readers import read_clipped
 from hypothesis import given
 from hypothesis import strategies as st
 
 from zarrfuse.errors import Corrupt, Stale
 from zarrfuse.formats.segments import Broken, Literal, Segmented, Stored
-from zarrfuse.stores.base import Reader
 from zarrfuse.stores.local.store import LocalStore
-
-
-def fetch(reader: Reader, offset: int, size: int, *, wait: bool = True) -> bytes:
-    """What the mount does: never asks for a byte at or behind the size."""
-    buffer = bytearray(max(min(size, reader.size - offset), 0))
-    if buffer:
-        reader.readinto(memoryview(buffer), offset, wait=wait)
-    return bytes(buffer)
 
 
 class Counted(Literal):
@@ -52,8 +44,8 @@ def test_any_range_is_that_slice_of_the_concatenation(
     file = Segmented([Literal(piece) for piece in pieces])
     whole = b"".join(pieces)
     assert file.size == len(whole)
-    assert fetch(file, offset, size) == whole[offset : offset + size]
-    assert fetch(file, offset, size, wait=False) == whole[offset : offset + size]
+    assert read_clipped(file, offset, size) == whole[offset : offset + size]
+    assert read_clipped(file, offset, size, wait=False) == whole[offset : offset + size]
 
 
 @given(st.lists(pieces_of_bytes, min_size=1, max_size=4), st.integers(0, 500), st.integers(0, 500))
@@ -62,22 +54,22 @@ def test_files_of_files_read_the_same(
 ) -> None:
     file = Segmented([Segmented([Literal(piece) for piece in pieces]) for pieces in files])
     whole = b"".join(b"".join(pieces) for pieces in files)
-    assert fetch(file, offset, size) == whole[offset : offset + size]
+    assert read_clipped(file, offset, size) == whole[offset : offset + size]
 
 
 def test_of_ten_thousand_segments_only_those_in_the_range_are_touched() -> None:
     segments = [Broken(3, 0, "must not be read") for _ in range(10_000)]
     file = Segmented([*segments[:5000], Literal(b"abc"), *segments[5000:]])
     assert file.size == 30_003
-    assert fetch(file, 15_001, 2) == b"bc"
+    assert read_clipped(file, 15_001, 2) == b"bc"
 
 
 def test_a_segment_that_is_not_at_hand_makes_the_file_so() -> None:
     file = Segmented([Literal(b"ab"), NotAtHand(b"cd")])
-    assert fetch(file, 0, 2, wait=False) == b"ab"
+    assert read_clipped(file, 0, 2, wait=False) == b"ab"
     with pytest.raises(BlockingIOError):
-        fetch(file, 1, 2, wait=False)
-    assert fetch(file, 1, 2) == b"bc"
+        read_clipped(file, 1, 2, wait=False)
+    assert read_clipped(file, 1, 2) == b"bc"
 
 
 def test_the_newest_segment_dates_the_file() -> None:
@@ -95,7 +87,7 @@ def test_a_broken_file_says_why_with_and_without_waiting() -> None:
     assert (file.size, file.mtime_ns) == (10, 3)
     for wait in (True, False):
         with pytest.raises(Corrupt, match="the tail is missing"):
-            fetch(file, 0, 1, wait=wait)
+            read_clipped(file, 0, 1, wait=wait)
 
 
 def test_a_stored_segment_is_opened_for_each_read_and_holds_nothing(tmp_path: Path) -> None:
@@ -104,10 +96,10 @@ def test_a_stored_segment_is_opened_for_each_read_and_holds_nothing(tmp_path: Pa
     opened = store.open("a")
     file = Stored(store, "a", opened)
     opened.close()
-    assert fetch(file, 2, 5) == b"23456"
-    assert fetch(file, 8, 5) == b"89"
+    assert read_clipped(file, 2, 5) == b"23456"
+    assert read_clipped(file, 8, 5) == b"89"
     file.close()
-    assert fetch(file, 0, 1) == b"0"
+    assert read_clipped(file, 0, 1) == b"0"
     store.close()
 
 
@@ -120,7 +112,7 @@ def test_a_stored_segment_of_another_size_is_stale(tmp_path: Path, data: bytes) 
     opened.close()
     write_keys(tmp_path, {"a": data})
     with pytest.raises(Stale, match="a"):
-        fetch(file, 0, 1)
+        read_clipped(file, 0, 1)
     store.close()
 
 
@@ -133,7 +125,7 @@ def test_many_threads_may_read_one_file() -> None:
         wrong.extend(
             offset
             for offset in range(first, len(whole), 8)
-            if fetch(file, offset, 100) != whole[offset : offset + 100]
+            if read_clipped(file, offset, 100) != whole[offset : offset + 100]
         )
 
     threads = [threading.Thread(target=read, args=(first,)) for first in range(8)]

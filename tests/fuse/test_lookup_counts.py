@@ -1,6 +1,5 @@
 """What the kernel has forgotten the mount forgets too."""
 
-import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -8,15 +7,10 @@ from pathlib import Path
 
 import pytest
 from builders.documents import array, concat_parts, group
-from builders.mounts import drop_caches, wait_for
+from builders.mounts import drop_caches, status, wait_for
 
 Mounted = Callable[..., Path]
 Stored = Callable[..., Path]
-
-
-def status(point: Path) -> dict[str, int]:
-    found: dict[str, int] = json.loads((point / ".zarrfuse/status.json").read_bytes())
-    return found
 
 
 def assert_forgotten(point: Path) -> None:

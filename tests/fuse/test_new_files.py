@@ -1,7 +1,6 @@
 """A file or folder that is made has the mode that was asked for, and belongs to who made it."""
 
 import os
-import stat
 import subprocess
 import sys
 import tempfile
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from builders.documents import array, concat_parts, group
-from builders.folders import write_keys
+from builders.folders import owner_and_mode, write_keys
 from builders.mounts import serving
 
 NOBODY, GROUP = 65534, 12346
@@ -74,12 +73,6 @@ def make(point: Path, uid: int, gid: int) -> str:
     return done.stdout
 
 
-def told(path: Path) -> tuple[int, int, int]:
-    """Owner, group and mode."""
-    status = path.lstat()
-    return status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is several users")
 @pytest.mark.parametrize("view", ["raw", "chunks", "plain"])
 @pytest.mark.parametrize("uid", [NOBODY, 0])
@@ -94,9 +87,13 @@ def test_what_is_made_has_the_mode_asked_for_and_belongs_to_the_caller(
             if name not in FOLDERS:
                 assert f"{name} {mode:#o} {uid} {uid}" in said
             left = mode if uid == 0 else mode & 0o777  # who writes takes setuid away
-            assert told(daemon.mountpoint / name) == told(root / name) == (uid, uid, left), name
+            assert (
+                owner_and_mode(daemon.mountpoint / name)
+                == owner_and_mode(root / name)
+                == (uid, uid, left)
+            ), name
         if view != "raw":
-            assert told(root / "merged/c/0/0.b") == (uid, uid, MODES["merged/c/0/0"])
+            assert owner_and_mode(root / "merged/c/0/0.b") == (uid, uid, MODES["merged/c/0/0"])
 
 
 LINK = """
@@ -130,7 +127,7 @@ def test_symlink_belongs_to_who_made_it_and_lets_nobody_read_more(folder: Path, 
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         assert done.stdout.splitlines() == ["to secret denied", "to private denied", "to open x"]
         for path in (root / "to secret", point / "to secret"):
-            assert told(path) == (NOBODY, NOBODY, 0o777)
+            assert owner_and_mode(path) == (NOBODY, NOBODY, 0o777)
             assert os.readlink(path) == "secret"
 
 
@@ -145,5 +142,5 @@ def test_setgid_folder_gives_its_group(folder: Path) -> None:
         for name, mode in MODES.items():
             inherited = 0o2000 if (root / name).is_dir() else 0
             expected = NOBODY, GROUP, mode & 0o777 | inherited
-            assert told(root / name) == expected, name
-            assert told(daemon.mountpoint / name) == expected, name
+            assert owner_and_mode(root / name) == expected, name
+            assert owner_and_mode(daemon.mountpoint / name) == expected, name

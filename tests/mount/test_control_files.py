@@ -6,12 +6,11 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders.documents import array, concat_parts, group, suffix_keys
 from builders.folders import write_keys
-from builders.mounts import clear, wait_for, zarrfuse
+from builders.mounts import clear, info, status, wait_for, zarrfuse
 
 from zarrfuse import __version__
 
@@ -46,16 +45,6 @@ def point(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     zarrfuse("mount", base / "store", base / "mnt", "--xattrs")
     yield base / "mnt"
     clear(base / "mnt")
-
-
-def info(point: Path, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((point / ".zarrfuse/info" / path).read_bytes())
-    return found
-
-
-def status(point: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((point / ".zarrfuse/status.json").read_bytes())
-    return found
 
 
 def test_the_status_is_json_that_changes(stored: Stored, mounted: Mounted) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from builders.documents import array, group
 from builders.folders import write_keys
-from builders.mounts import Daemon, clear, wait_for, zarrfuse
+from builders.mounts import Daemon, clear, info, wait_for, zarrfuse
 
 Mounted = Callable[..., Path]
 Served = Callable[..., Daemon]
@@ -54,11 +54,6 @@ KEYS = {
 }
 
 
-def told(point: Path, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((point / ".zarrfuse/info" / path).read_bytes())
-    return found
-
-
 def getfattr(path: Path) -> dict[str, str]:
     """What `getfattr -d` prints."""
     done = subprocess.run(
@@ -84,7 +79,7 @@ def point(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.parametrize("path", ["slow/zarr.json", "slow/c/0/0"])
 def test_control_files_tell_of_an_array_and_its_chunks(point: Path, path: str) -> None:
-    found = told(point, path)
+    found = info(point, path)
     assert found["origin"] == [12, 24]
     assert found["statistics"] == {"min": 5, "max": 1023}
     assert found["tier"] == "slow"
@@ -99,25 +94,25 @@ def test_attributes_tell_the_same(point: Path, path: str) -> None:
 
 
 def test_a_group_tells_of_its_pyramid(point: Path) -> None:
-    assert told(point, "zarr.json")["multiscale"] == ["slow", "fast"]
+    assert info(point, "zarr.json")["multiscale"] == ["slow", "fast"]
     assert json.loads(getfattr(point)["user.zarr.multiscale"]) == ["slow", "fast"]
 
 
 def test_what_is_not_slow_has_no_tier(point: Path) -> None:
-    assert "tier" not in told(point, "fast/zarr.json")
+    assert "tier" not in info(point, "fast/zarr.json")
     assert "user.zarr.tier" not in getfattr(point / "fast")
 
 
 def test_a_reference_upward_is_followed_and_one_out_of_the_source_refused(point: Path) -> None:
-    assert told(point, "ref/zarr.json")["tier"] == "slow"
-    assert "'../..' leads out of the store" in told(point, "out/zarr.json")["error"]
+    assert info(point, "ref/zarr.json")["tier"] == "slow"
+    assert "'../..' leads out of the store" in info(point, "out/zarr.json")["error"]
     with pytest.raises(OSError) as refused:
         (point / "out/c/0/0").read_bytes()
     assert refused.value.errno == errno.ENOTSUP
 
 
 def test_a_context_is_resolved(point: Path) -> None:
-    found = told(point, "context/zarr.json")
+    found = info(point, "context/zarr.json")
     assert found["origin"] == [12, 24]
     assert found["codecs"] == [{"name": "bytes"}]
     assert (point / "context/c/0/0").read_bytes() == b"text"
@@ -203,9 +198,9 @@ def test_the_package_of_the_page_acts_in_a_mount(
     assert (point / "past/c/0/0").read_bytes() == b"data"
     with pytest.raises(PermissionError):
         (point / "later/a/c/0/0").read_bytes()
-    assert told(point, "later/a/c/0/0")["embargo"] == "2999-12-31"
+    assert info(point, "later/a/c/0/0")["embargo"] == "2999-12-31"
     assert getfattr(point / "past")["user.zarr.embargo"] == "1999-12-31"
-    assert told(point, "wrong/zarr.json")["error"] == (
+    assert info(point, "wrong/zarr.json")["error"] == (
         "wrong/zarr.json: extensions[0]: https://example.com/zarr/embargo: "
         "until: must be a date such as 2030-12-31"
     )
@@ -314,7 +309,7 @@ def test_an_extension_that_fails_gives_an_errno_and_the_mount_lives(
             assert failed.value.errno == code, fault
         assert (daemon.mountpoint / "fine/c/0/0").read_bytes() == b"fine"
     assert (daemon.mountpoint / "facts/c/0/0").read_bytes() == b"data"
-    found = told(daemon.mountpoint, "facts/zarr.json")
+    found = info(daemon.mountpoint, "facts/zarr.json")
     assert found["shape"] == [4, 4]
     assert "shape has a meaning already" in found["extension_errors"][0]
     log = daemon.text()
@@ -357,7 +352,7 @@ def test_a_package_that_cannot_be_loaded_harms_only_who_names_it(
             }
         )
     )
-    assert told(point, "zarr.json")["ignored"] == ["nobody"]
-    assert "'test.absent' is installed but fails: Mod" in told(point, "absent/zarr.json")["error"]
+    assert info(point, "zarr.json")["ignored"] == ["nobody"]
+    assert "'test.absent' is installed but fails: Mod" in info(point, "absent/zarr.json")["error"]
     assert (point / "value/c/0/0").read_bytes() == b"data"
-    assert told(point, "value/zarr.json")["fault"] == "none"
+    assert info(point, "value/zarr.json")["fault"] == "none"

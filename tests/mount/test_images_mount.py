@@ -15,7 +15,7 @@ import tifffile
 import zarr
 from builders.documents import array, group
 from builders.folders import write_keys
-from builders.mounts import Daemon, wait_for, zarrfuse
+from builders.mounts import Daemon, status, wait_for, zarrfuse
 from builders.processes import decoders
 
 Mounter = Callable[..., Path]
@@ -40,10 +40,6 @@ def source(tmp_path: Path) -> Path:
 
 def values() -> Any:
     return (np.arange(9000, dtype=np.uint16) * 7).reshape(100, 90)
-
-
-def status(mountpoint: Path) -> dict[str, Any]:
-    return json.loads((mountpoint / ".zarrfuse/status.json").read_text())
 
 
 def decodes(daemon: Daemon) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import pytest
-from builders.documents import array, group
+from builders.documents import array, extension, group
 from builders.plug_ins import Install, installing
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,10 +23,6 @@ from zarrfuse.spec.zep10 import (
     SkipEmptyChunks,
     TieredStorage,
 )
-
-
-def listed(name: str, **configuration: Any) -> dict[str, Any]:
-    return {"name": name, "configuration": configuration}
 
 
 def array_with(*extensions: Any, shape: tuple[int, ...] = (4, 4)) -> ArrayNode:
@@ -52,18 +48,18 @@ def refusal(document: bytes) -> str:
 
 @pytest.mark.parametrize("offset", [[12, 24], [0, 0], [-3, 2**70]])
 def test_an_offset_is_the_origin(offset: list[int]) -> None:
-    node = array_with(listed("example.offset", offset=offset))
+    node = array_with(extension("example.offset", offset=offset))
     assert node.extension(Offset) == Offset(tuple(offset))
     assert node.facts()["origin"] == offset
     assert node.facts()["told_by"] == {"origin": "example.offset"}
 
 
 def test_a_scalar_has_an_offset_of_no_numbers() -> None:
-    assert array_with(listed("example.offset", offset=[]), shape=()).facts()["origin"] == []
+    assert array_with(extension("example.offset", offset=[]), shape=()).facts()["origin"] == []
 
 
 def test_statistics_are_the_range_of_values() -> None:
-    node = array_with(listed("example.array-statistics", min=-0.5, max=1023))
+    node = array_with(extension("example.array-statistics", min=-0.5, max=1023))
     assert node.extension(ArrayStatistics) == ArrayStatistics(-0.5, 1023)
     assert node.facts()["statistics"] == {"min": -0.5, "max": 1023}
 
@@ -80,13 +76,13 @@ def test_empty_chunks_are_not_written_where_the_metadata_says_so() -> None:
 
 
 def test_a_pyramid_is_told_in_order() -> None:
-    node = group_with(listed("example.multiscale-arrays", multiscale={"datasets": ["b/1", "a"]}))
+    node = group_with(extension("example.multiscale-arrays", multiscale={"datasets": ["b/1", "a"]}))
     assert node.extension(MultiscaleArrays) == MultiscaleArrays(("b/1", "a"))
     assert node.facts()["multiscale"] == ["b/1", "a"]
 
 
 def test_a_tier_is_told_of_the_arrays_that_are_named() -> None:
-    node = group_with(listed("example.tiered-storage", **{"slow-arrays": ["a/b", "c"]}))
+    node = group_with(extension("example.tiered-storage", **{"slow-arrays": ["a/b", "c"]}))
     tiered = node.extension(TieredStorage)
     assert tiered is not None
     assert "tier" not in node.facts()
@@ -169,8 +165,8 @@ def test_a_wrong_extension_of_a_group_is_named(
 )
 def test_a_wrong_path_is_named_with_its_index(path: Any, problem: str) -> None:
     paths = ["ok", path]
-    pyramid = listed("example.multiscale-arrays", multiscale={"datasets": paths})
-    tiered = listed("example.tiered-storage", **{"slow-arrays": paths})
+    pyramid = extension("example.multiscale-arrays", multiscale={"datasets": paths})
+    tiered = extension("example.tiered-storage", **{"slow-arrays": paths})
     assert f"{DATASETS}[1]: " in refusal(group(extensions=[pyramid]))
     said = refusal(group(extensions=[tiered]))
     assert "slow-arrays[1]: " in said
@@ -196,7 +192,7 @@ def test_an_extension_that_stands_at_the_wrong_kind_of_node_is_refused(
 
 
 def test_of_two_the_last_counts() -> None:
-    first, last = (listed("example.offset", offset=[n, n]) for n in (1, 2))
+    first, last = (extension("example.offset", offset=[n, n]) for n in (1, 2))
     node = array_with(first, last)
     assert node.extension(Offset) == Offset((2, 2))
     assert node.facts()["origin"] == [2, 2]
@@ -316,7 +312,7 @@ def test_an_extension_is_made_with_the_shape(install: Install) -> None:
 
 
 def faulty(where: str, fault: str) -> dict[str, Any]:
-    return listed("test.faulty", where=where, fault=fault)
+    return extension("test.faulty", where=where, fault=fault)
 
 
 @pytest.mark.parametrize("where", ["from_configuration", "interpret"])
@@ -350,7 +346,7 @@ def test_an_interpretation_that_is_no_node_is_refused(install: Install) -> None:
     ["value", "recursion", "unprintable", "number", "bytes", "nan", "loop", "taken"],
 )
 def test_facts_that_fail_are_told_of_and_others_remain(install: Install, fault: str) -> None:
-    node = array_with(faulty("facts", fault), listed("example.offset", offset=[1, 2]))
+    node = array_with(faulty("facts", fault), extension("example.offset", offset=[1, 2]))
     facts = node.facts()
     json.dumps(facts, allow_nan=False)
     [error] = facts["extension_errors"]
@@ -413,7 +409,7 @@ SEGMENT = st.text("ab.", min_size=1, max_size=2)
 
 @given(st.lists(SEGMENT | st.just(".."), max_size=4).map("/".join), st.sampled_from([[], ["a"]]))
 def test_a_path_below_is_taken_or_refused(path: str, before: list[str]) -> None:
-    tiered = listed("example.tiered-storage", **{"slow-arrays": [*before, path]})
+    tiered = extension("example.tiered-storage", **{"slow-arrays": [*before, path]})
     allowed = path not in before and not {"", ".", ".."} & set(path.split("/"))
     try:
         node = group_with(tiered)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from array_nodes import array
+from builders.documents import extension
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sampling import examples
@@ -235,10 +236,6 @@ def v2_array(attributes: Any, *shape: int) -> ArrayNode:
         **{"compressor": None, "fill_value": 0, "order": "C", "filters": None},
     }
     return parse_v2_array(json.dumps(document).encode(), json.dumps(attributes).encode())
-
-
-def listed(name: str, **configuration: Any) -> dict[str, Any]:
-    return {"name": name, "configuration": configuration}
 
 
 def only_pyramid(attributes: Any) -> Pyramid:
@@ -750,7 +747,7 @@ def test_without_an_axis_of_channels_there_is_one_or_none() -> None:
 
 
 def multiscale_arrays(*paths: str) -> dict[str, Any]:
-    return listed("example.multiscale-arrays", multiscale={"datasets": list(paths)})
+    return extension("example.multiscale-arrays", multiscale={"datasets": list(paths)})
 
 
 def test_multiscale_arrays_are_a_pyramid_without_axes() -> None:
@@ -782,7 +779,9 @@ def test_multiscale_arrays_stand_in_for_broken_ome_ngff() -> None:
 def referring(reference: str, *paths: str) -> GroupNode:
     """The group `image`, which takes what the node at `reference` says of multiscale arrays."""
     there = v3_group({}, extensions=[multiscale_arrays(*paths)])
-    here = v3_group({}, extensions=[listed("example.multiscale-arrays-ref", reference=reference)])
+    here = v3_group(
+        {}, extensions=[extension("example.multiscale-arrays-ref", reference=reference)]
+    )
 
     def load(path: str) -> Node:
         return here if path == "image" else there
@@ -818,30 +817,30 @@ def test_multiscale_arrays_are_not_inherited() -> None:
     ],
 )
 def test_statistics_are_the_display_range(low: float, high: float, expected: Any) -> None:
-    node = array(9, 9, extensions=[listed("example.array-statistics", min=low, max=high)])
+    node = array(9, 9, extensions=[extension("example.array-statistics", min=low, max=high)])
     assert picture_of(node).display_range == expected
     assert picture_of(array(9, 9)).display_range is None
 
 
 def test_an_offset_is_where_the_translation_is() -> None:
-    node = array(9, 9, extensions=[listed("example.offset", offset=[12, -24])])
+    node = array(9, 9, extensions=[extension("example.offset", offset=[12, -24])])
     axes = picture_of(node, only_pyramid(NGFF_ZARR)).axes
     assert [axis.origin for axis in axes] == [10.0 - 12 * 0.5, -3.0 + 24 * 0.25]
 
 
 def test_an_offset_without_transformations_counts_elements() -> None:
-    node = array(9, 9, 9, extensions=[listed("example.offset", offset=[0, 12, -24])])
+    node = array(9, 9, 9, extensions=[extension("example.offset", offset=[0, 12, -24])])
     assert [axis.origin for axis in picture_of(node).axes] == [None, -12.0, 24.0]
 
 
 def test_an_offset_of_steps_that_nobody_knows_has_no_position() -> None:
-    node = array(9, 9, extensions=[listed("example.offset", offset=[12, 2**300])])
+    node = array(9, 9, extensions=[extension("example.offset", offset=[12, 2**300])])
     broken = without(NGFF_ZARR, "ome", "multiscales", 0, "datasets", 0, "coordinateTransformations")
     assert [axis.origin for axis in picture_of(node, only_pyramid(broken)).axes] == [None, None]
 
 
 def test_an_offset_beyond_all_floats_has_no_position() -> None:
-    node = array(9, 9, extensions=[listed("example.offset", offset=[1, 10**310])])
+    node = array(9, 9, extensions=[extension("example.offset", offset=[1, 10**310])])
     assert [axis.origin for axis in picture_of(node).axes] == [-1.0, None]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from builders.commit_stores import StepStore, files_of, store_bytes, write
+from builders.folders import files_below
 from builders.strangers import DENIED, DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied, NotFound
@@ -56,15 +57,6 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def below(root: Path) -> dict[str, bytes]:
-    """All files in a folder, also those of our own."""
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file()
-    }
-
-
 def forge(root: Path, parts: dict[str, bytes | None], key: str = "c") -> None:
     """Put a journal there that moves and deletes, as a killed process would have left it."""
     named = []
@@ -86,7 +78,7 @@ def test_a_journal_of_a_stranger_is_neither_done_nor_deleted(
     shared: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert as_user(STRANGER, lambda: forge(shared, FORGED)) == DONE
-    before = below(shared)
+    before = files_below(shared)
     commits = Commits(WritableLocalStore(str(shared)))
     with pytest.raises(Denied, match=f"{shared}/.zarrfuse belongs to user {STRANGER}"):
         commits.recover()
@@ -96,7 +88,7 @@ def test_a_journal_of_a_stranger_is_neither_done_nor_deleted(
     with pytest.raises(Denied):
         commits.delete("c", list(OLD))
     commits.close()
-    assert below(shared) == before
+    assert files_below(shared) == before
     told = [each for each in caplog.records if each.levelno == logging.WARNING]
     assert len({each.getMessage() for each in told}) == 1
     assert f"{shared}/.zarrfuse belongs to user {STRANGER}" in told[0].getMessage()
@@ -134,7 +126,7 @@ def test_a_folder_where_anybody_can_replace_the_workspace_is_not_written(shared:
         with pytest.raises(Denied, match="may be written by everybody, and is not sticky"):
             use()
     commits.close()
-    assert below(shared) == OLD | {"mine": b"private"}
+    assert files_below(shared) == OLD | {"mine": b"private"}
 
 
 @pytest.mark.parametrize("what", ["", "w-dead", "journal"])
@@ -142,7 +134,7 @@ def test_what_others_may_write_does_not_count(shared: Path, what: str) -> None:
     forge(shared, {"c/0": b"new0", "c/1": b"new1"})
     path = shared / (key_of("c") if what == "journal" else f"{OWN_NAME}/{what}")
     path.chmod(mode(path) | 0o002)
-    before = below(shared)
+    before = files_below(shared)
     commits = Commits(WritableLocalStore(str(shared)))
     if what:
         commits.recover()
@@ -150,7 +142,7 @@ def test_what_others_may_write_does_not_count(shared: Path, what: str) -> None:
         with pytest.raises(Denied):
             commits.recover()
     commits.close()
-    after = below(shared)
+    after = files_below(shared)
     assert {key: after[key] for key in before if not key.startswith(OWN_NAME)} == OLD | {
         "mine": b"private"
     }
@@ -206,7 +198,7 @@ def test_nobody_can_look_at_or_replace_what_is_being_stored(shared: Path) -> Non
     store_bytes(commits, "c", NEW)
     commits.close()
     assert tried == [DENIED] * 6
-    assert below(shared) == NEW | {"mine": b"private"}
+    assert files_below(shared) == NEW | {"mine": b"private"}
 
 
 def test_the_spool_of_a_private_chunk_is_private_and_the_chunk_keeps_its_mode(
@@ -322,7 +314,7 @@ def test_a_part_that_will_belong_to_somebody_else_is_found_before_it_is_moved(sh
     commits.close()
     other.close()
     assert found == [3, 3]
-    assert below(shared) == NEW | {"mine": b"private"}
+    assert files_below(shared) == NEW | {"mine": b"private"}
 
 
 # -- locks
@@ -393,7 +385,7 @@ def test_a_group_stores_together_and_finishes_what_a_member_left(of_group: Path)
 
     assert as_user(first, leave, groups=[GROUP]) == DONE
     assert as_user(second, finish, groups=[GROUP]) == DONE
-    assert below(of_group) == OLD
+    assert files_below(of_group) == OLD
 
 
 def test_what_is_not_of_the_group_does_not_count(of_group: Path) -> None:
@@ -434,8 +426,8 @@ def test_the_workspace_is_made_where_the_files_are(
     assert (public / "gone" / OWN_NAME).exists()
     spool.close()
     commits.close()
-    assert below(outside) == {"c/0": b"secret", "c/1": b"secret"}
-    assert below(public / "gone") == NEW
+    assert files_below(outside) == {"c/0": b"secret", "c/1": b"secret"}
+    assert files_below(public / "gone") == NEW
 
 
 def test_a_root_that_was_deleted_for_a_symlink_is_not_followed(owned: Path, outside: Path) -> None:
@@ -453,4 +445,4 @@ def test_a_root_that_was_deleted_for_a_symlink_is_not_followed(owned: Path, outs
         with pytest.raises(NotFound):
             change()
     commits.close()
-    assert below(outside) == {"c/0": b"secret", "c/1": b"secret"}
+    assert files_below(outside) == {"c/0": b"secret", "c/1": b"secret"}

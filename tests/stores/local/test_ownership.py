@@ -1,7 +1,6 @@
 """Whose a file is after root, or somebody else, has stored it anew."""
 
 import os
-import stat
 import struct
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from builders.folders import owner_and_mode
 
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME
@@ -47,12 +47,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     fd = os.open(path, os.O_RDONLY)
     yield fd
     os.close(fd)
-
-
-def told(path: Path) -> tuple[int, int, int]:
-    """Owner, group and mode."""
-    status = path.lstat()
-    return status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)
 
 
 def acl(*entries: tuple[int, int, int]) -> bytes:
@@ -99,7 +93,7 @@ WAYS = [put, renamed, committed, committed_in_parts]
 def test_file_that_is_replaced_hands_its_owner_group_and_mode_on(store, root, source, way):
     way(store, "file", source)
     assert (root / "file").read_bytes() == b"new"
-    assert told(root / "file") == (OWNER, GROUP, 0o640)
+    assert owner_and_mode(root / "file") == (OWNER, GROUP, 0o640)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -109,7 +103,7 @@ def test_new_file_belongs_to_who_owns_its_folder(store, root, source, way):
         way(store, "new", source)
     finally:
         os.umask(before)
-    assert told(root / "new") == (OWNER, GROUP, 0o640)
+    assert owner_and_mode(root / "new") == (OWNER, GROUP, 0o640)
 
 
 def test_file_and_folder_that_are_made_belong_to_who_owns_the_folder_above(store, root):
@@ -117,7 +111,7 @@ def test_file_and_folder_that_are_made_belong_to_who_owns_the_folder_above(store
     store.make_folder("folder")
     store.make_folder("folder/below")
     for name in ("made", "folder", "folder/below"):
-        assert told(root / name)[:2] == (OWNER, GROUP)
+        assert owner_and_mode(root / name)[:2] == (OWNER, GROUP)
 
 
 def test_file_that_is_there_keeps_its_owner_when_it_is_edited_linked_or_moved(store, root):
@@ -125,14 +119,14 @@ def test_file_that_is_there_keeps_its_owner_when_it_is_edited_linked_or_moved(st
     store.link("file", "second")
     store.change("file", Change(mtime_ns=1))
     store.rename("second", "third")
-    assert told(root / "file") == told(root / "third") == (OWNER, GROUP, 0o640)
+    assert owner_and_mode(root / "file") == owner_and_mode(root / "third") == (OWNER, GROUP, 0o640)
 
 
 def test_setuid_is_not_handed_on_to_other_bytes(store, root, source):
     os.chown(root / "file", 0, 0)
     (root / "file").chmod(0o6755)
     put(store, "file", source)
-    assert told(root / "file") == (0, 0, 0o755)
+    assert owner_and_mode(root / "file") == (0, 0, 0o755)
 
 
 def test_symlink_is_replaced_and_what_it_leads_to_is_left_alone(store, root, source):
@@ -141,8 +135,8 @@ def test_symlink_is_replaced_and_what_it_leads_to_is_left_alone(store, root, sou
     outside.chmod(0o600)
     (root / "link").symlink_to("outside")
     renamed(store, "link", source)
-    assert told(root / "link")[:2] == (OWNER, GROUP)
-    assert told(outside) == (0, 0, 0o600)
+    assert owner_and_mode(root / "link")[:2] == (OWNER, GROUP)
+    assert owner_and_mode(outside) == (0, 0, 0o600)
 
 
 def test_file_that_was_linked_in_the_place_of_another_keeps_what_it_has(store, root):
@@ -151,7 +145,7 @@ def test_file_that_was_linked_in_the_place_of_another_keeps_what_it_has(store, r
     commits = Commits(store)
     commits.store_file("file", [Target("file", 0, 6)], "source", keep=True)
     commits.close()
-    assert told(root / "source") == told(root / "file") == (0, 0, 0o600)
+    assert owner_and_mode(root / "source") == owner_and_mode(root / "file") == (0, 0, 0o600)
 
 
 def test_acl_of_a_file_that_is_replaced_is_handed_on(store, root, source):
@@ -163,7 +157,7 @@ def test_acl_of_a_file_that_is_replaced_is_handed_on(store, root, source):
         pytest.skip("this file system has no ACLs")
     renamed(store, "file", source)
     assert os.getxattr(root / "file", ACL) == given
-    assert told(root / "file") == (OWNER, GROUP, 0o640)
+    assert owner_and_mode(root / "file") == (OWNER, GROUP, 0o640)
 
 
 def test_new_file_has_the_default_acl_of_its_folder(store, root, source):
@@ -178,12 +172,12 @@ def test_new_file_has_the_default_acl_of_its_folder(store, root, source):
     (root / "folder/by_kernel").touch(0o666)
     renamed(store, "folder/new", source)
     assert os.getxattr(root / "folder/new", ACL) == os.getxattr(root / "folder/by_kernel", ACL)
-    assert told(root / "folder/new")[2] == told(root / "folder/by_kernel")[2]
+    assert owner_and_mode(root / "folder/new")[2] == owner_and_mode(root / "folder/by_kernel")[2]
 
 
 AS_SOMEBODY = f"""
 import os, sys
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
 store = WritableLocalStore(sys.argv[1])
 source = os.open("/proc/self/exe", os.O_RDONLY)
 os.setgroups([{GROUP}])
@@ -205,24 +199,24 @@ def test_who_is_not_root_keeps_the_group_if_it_is_one_of_theirs_else_gives_it_no
     os.chown(shared / "foreign", OWNER, OWNER)
     (shared / "foreign").chmod(0o664)
     subprocess.run([sys.executable, "-c", AS_SOMEBODY, root], check=True, umask=0o027)
-    assert told(shared / "file") == (OTHER, GROUP, 0o640)
-    assert told(shared / "foreign") == (OTHER, OTHER, 0o644)
-    assert told(shared / "new") == (OTHER, GROUP, 0o640)  # setgid
+    assert owner_and_mode(shared / "file") == (OTHER, GROUP, 0o640)
+    assert owner_and_mode(shared / "foreign") == (OTHER, OTHER, 0o644)
+    assert owner_and_mode(shared / "new") == (OTHER, GROUP, 0o640)  # setgid
 
 
 def test_file_and_folder_have_the_mode_and_owner_that_they_are_given(store, root):
     store.edit("made", create=True, given=Access(0o4751, OTHER, GROUP)).close()
     store.make_folder("folder", Access(0o1773, OTHER, GROUP))
-    assert told(root / "made") == (OTHER, GROUP, 0o4751)
-    assert told(root / "folder") == (OTHER, GROUP, 0o1773)
+    assert owner_and_mode(root / "made") == (OTHER, GROUP, 0o4751)
+    assert owner_and_mode(root / "folder") == (OTHER, GROUP, 0o1773)
 
 
 def test_symlink_belongs_to_who_it_is_given(store, root):
     store.symlink("link", "file", Access(0o777, OTHER, GROUP))
-    assert told(root / "link") == (OTHER, GROUP, 0o777)
-    assert told(root / "file") == (OWNER, GROUP, 0o640)
+    assert owner_and_mode(root / "link") == (OTHER, GROUP, 0o777)
+    assert owner_and_mode(root / "file") == (OWNER, GROUP, 0o640)
     store.change("link", Change(uid=OWNER), follow=False)
-    assert told(root / "link") == (OWNER, GROUP, 0o777)
+    assert owner_and_mode(root / "link") == (OWNER, GROUP, 0o777)
 
 
 def test_default_acl_counts_in_the_place_of_the_umask(store, root):
@@ -237,14 +231,14 @@ def test_default_acl_counts_in_the_place_of_the_umask(store, root):
     for name, mode in (("shared", 0o644), ("private", 0o600)):
         store.edit(name, create=True, given=Access(mode, OWNER, GROUP)).close()
     assert os.getxattr(root / "shared", ACL) == os.getxattr(root / "by_kernel", ACL)
-    assert told(root / "shared") == (OWNER, GROUP, 0o660)
-    assert told(root / "private") == (OWNER, GROUP, 0o600)  # the mask of its ACL
+    assert owner_and_mode(root / "shared") == (OWNER, GROUP, 0o660)
+    assert owner_and_mode(root / "private") == (OWNER, GROUP, 0o600)  # the mask of its ACL
 
 
 AS_SOMEBODY_FOR_OTHERS = f"""
 import os, sys
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
 os.chmod(sys.argv[1], 0o1777)
 store = WritableLocalStore(sys.argv[1])
 os.setgroups([])
@@ -257,5 +251,5 @@ store.make_folder("folder", Access(0o2770, {OWNER}, {GROUP}))
 
 def test_who_is_not_root_gives_others_no_setuid_file_of_their_own(root):
     subprocess.run([sys.executable, "-c", AS_SOMEBODY_FOR_OTHERS, root], check=True)
-    assert told(root / "made") == (OTHER, OTHER, 0o755)
-    assert told(root / "folder") == (OTHER, OTHER, 0o700)
+    assert owner_and_mode(root / "made") == (OTHER, OTHER, 0o755)
+    assert owner_and_mode(root / "folder") == (OTHER, OTHER, 0o700)

@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from builders.object_server import PAGE, ObjectServer, environment_for, set_environment
+from builders.readers import read_range
 
 from zarrfuse.errors import (
     Denied,
@@ -65,12 +66,6 @@ def put(tmp_path):
     return put
 
 
-def fetch(reader, offset: int, size: int, *, wait: bool = True) -> bytes:
-    buffer = bytearray(size)
-    reader.readinto(memoryview(buffer), offset, wait=wait)
-    return bytes(buffer)
-
-
 def gets_of(store, monkeypatch) -> list[tuple[int, int]]:
     """The ranges that the store will be asked for, as they are asked."""
     asked: list[tuple[int, int]] = []
@@ -97,10 +92,10 @@ def test_any_range_equals_that_slice_over_blocks_and_past_them(store, bucket):
     for reread in (False, True):
         with opened(store, "key") as shared:
             for start, stop in ranges:
-                assert fetch(shared, start, stop - start) == BIG[start:stop]
+                assert read_range(shared, start, stop - start) == BIG[start:stop]
                 if reread:
                     with opened(store, "key") as reader:
-                        assert fetch(reader, start, stop - start) == BIG[start:stop]
+                        assert read_range(reader, start, stop - start) == BIG[start:stop]
 
 
 def test_front_to_back_takes_few_requests(store, bucket, monkeypatch):
@@ -108,7 +103,9 @@ def test_front_to_back_takes_few_requests(store, bucket, monkeypatch):
     asked = gets_of(store, monkeypatch)
     step = 128 << 10
     with opened(store, "key") as reader:
-        pieces = [fetch(reader, at, min(step, len(BIG) - at)) for at in range(0, len(BIG), step)]
+        pieces = [
+            read_range(reader, at, min(step, len(BIG) - at)) for at in range(0, len(BIG), step)
+        ]
     assert b"".join(pieces) == BIG
     assert [(0, BLOCK_BYTES), (BLOCK_BYTES, 5 * BLOCK_BYTES), (5 * BLOCK_BYTES, len(BIG))] == asked
 
@@ -117,7 +114,7 @@ def test_many_who_want_one_block_make_one_request(store, bucket, monkeypatch):
     bucket.put("key", BIG)
     asked = gets_of(store, monkeypatch)
     with opened(store, "key") as reader, ThreadPoolExecutor(16) as threads:
-        done = [threads.submit(fetch, reader, at * 1000, 1000) for at in range(200)]
+        done = [threads.submit(read_range, reader, at * 1000, 1000) for at in range(200)]
         assert b"".join(one.result() for one in done) == BIG[:200_000]
     assert asked == [(0, BLOCK_BYTES)]
 
@@ -126,11 +123,11 @@ def test_what_is_in_memory_is_bounded(store, bucket):
     bucket.put("key", bytes(20 * BLOCK_BYTES))
     with opened(store, "key") as reader:
         for at in range(20):
-            fetch(reader, at * BLOCK_BYTES, 10)
+            read_range(reader, at * BLOCK_BYTES, 10)
         assert sum(map(len, reader._blocks.values())) <= 16 * BLOCK_BYTES
-        assert fetch(reader, 19 * BLOCK_BYTES, 10, wait=False) == bytes(10)
+        assert read_range(reader, 19 * BLOCK_BYTES, 10, wait=False) == bytes(10)
         with pytest.raises(BlockingIOError):
-            fetch(reader, 0, 10, wait=False)
+            read_range(reader, 0, 10, wait=False)
 
 
 def test_nothing_is_answered_without_waiting_before_it_was_fetched(store, bucket):
@@ -140,9 +137,9 @@ def test_nothing_is_answered_without_waiting_before_it_was_fetched(store, bucket
             ask("folder/key", wait=False)
     with opened(store, "folder/key") as reader:
         with pytest.raises(BlockingIOError):
-            fetch(reader, 0, 5, wait=False)
-        assert fetch(reader, 0, 5) == b"bytes"
-        assert fetch(reader, 1, 3, wait=False) == b"yte"
+            read_range(reader, 0, 5, wait=False)
+        assert read_range(reader, 0, 5) == b"bytes"
+        assert read_range(reader, 1, 3, wait=False) == b"yte"
 
 
 def test_empty_object_is_read_without_a_request(store, bucket, monkeypatch):
@@ -271,7 +268,7 @@ def test_own_folder_is_not_listed_at_the_root(store, bucket):
 def test_object_that_others_change_is_stale(store, bucket, change):
     bucket.put("key", BIG)
     with opened(store, "key") as reader:
-        assert fetch(reader, 0, 10) == BIG[:10]
+        assert read_range(reader, 0, 10) == BIG[:10]
         match change:
             case "other bytes":
                 bucket.put("key", bytes(len(BIG)))
@@ -281,7 +278,7 @@ def test_object_that_others_change_is_stale(store, bucket, change):
                 bucket.delete("key")
         for size in (10, len(BIG) - 2 * BLOCK_BYTES):
             with pytest.raises(Stale) as caught:
-                fetch(reader, 2 * BLOCK_BYTES, size)
+                read_range(reader, 2 * BLOCK_BYTES, size)
             assert errno_of(caught.value) == errno.ESTALE
 
 
@@ -290,7 +287,7 @@ def test_reader_keeps_its_bytes_when_this_process_changes_the_object(store, buck
     bucket.put("key", BIG)
     bucket.put("other", b"other")
     readers = [store.open("key") for _ in range(3)]
-    assert fetch(readers[0], BLOCK_BYTES, 10) == BIG[BLOCK_BYTES : BLOCK_BYTES + 10]
+    assert read_range(readers[0], BLOCK_BYTES, 10) == BIG[BLOCK_BYTES : BLOCK_BYTES + 10]
     match change:
         case "put":
             put(store, "key", b"new")
@@ -302,8 +299,8 @@ def test_reader_keeps_its_bytes_when_this_process_changes_the_object(store, buck
             store.rename("key", "new")
     bucket.delete("key")
     for reader in readers:
-        assert fetch(reader, 0, len(BIG)) == BIG
-        assert fetch(reader, len(BIG) - 5, 5, wait=False) == BIG[-5:]
+        assert read_range(reader, 0, len(BIG)) == BIG
+        assert read_range(reader, len(BIG) - 5, 5, wait=False) == BIG[-5:]
         reader.close()
         reader.close()
 
@@ -314,7 +311,7 @@ def test_reader_stays_stale_when_this_process_changes_what_others_changed(store,
         bucket.put("key", b"others")
         put(store, "key", b"ours")
         with pytest.raises(Stale):
-            fetch(reader, 0, 5)
+            read_range(reader, 0, 5)
     assert read(store, "key") == b"ours"
 
 
@@ -332,7 +329,7 @@ def test_bucket_that_keeps_versions_keeps_what_is_open(store, bucket, monkeypatc
         put(store, "key", b"ours")
         bucket.delete("key")
         assert asked == []
-        assert fetch(reader, 0, 5) == b"first"
+        assert read_range(reader, 0, 5) == b"first"
 
 
 def test_who_opens_what_is_being_replaced_never_sees_it_stale_or_mixed(store, put):
@@ -348,7 +345,7 @@ def test_who_opens_what_is_being_replaced_never_sees_it_stale_or_mixed(store, pu
         while not ended.is_set():
             with opened(store, "key") as reader:
                 for at in (50_000, 0):  # two requests would see two objects
-                    data = fetch(reader, at, 40_000)
+                    data = read_range(reader, at, 40_000)
                     assert data == data[:1] * 40_000
                 assert reader.size == 100_000 + data[0]
 
@@ -628,8 +625,8 @@ def test_every_call_ends_when_the_server_dies(put):
             lambda: store.stat("key"),
             lambda: store.list(""),
             lambda: store.open("key"),
-            lambda: fetch(reader, 0, 10),
-            lambda: fetch(reader, 0, len(BIG)),
+            lambda: read_range(reader, 0, 10),
+            lambda: read_range(reader, 0, len(BIG)),
             lambda: put(store, "new", b"x"),
             lambda: put(store, "big", BIG),
             lambda: put(store, "new", b"x", new=True),
@@ -663,10 +660,10 @@ def test_closed_store_answers_nothing_and_its_readers_go_on(bucket):
     for ask in (store.open, store.stat, store.list):
         with pytest.raises(OSError):
             ask("key")
-    assert fetch(reader, 0, 5) == b"bytes"
+    assert read_range(reader, 0, 5) == b"bytes"
     reader.close()
     with pytest.raises(OSError):
-        fetch(reader, 0, 5)
+        read_range(reader, 0, 5)
 
 
 def test_store_that_was_opened_before_a_fork_says_so_instead_of_hanging(bucket):

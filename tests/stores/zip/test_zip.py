@@ -18,10 +18,11 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from builders.readers import read_range
 from msgspec.structs import replace
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported, SourceError, Stale, errno_of
-from zarrfuse.stores.base import Entry, Kind, Reader, opened, read
+from zarrfuse.stores.base import Entry, Kind, opened, read
 from zarrfuse.stores.zip.store import ZipStore
 
 MIB = 2**20
@@ -77,12 +78,6 @@ def data_offset(path: str, name: str) -> int:
     at = local_header(path, name)
     names, extras = struct.unpack_from("<HH", Path(path).read_bytes(), at + 26)
     return at + 30 + names + extras
-
-
-def fetch(reader: Reader, offset: int, size: int, *, wait: bool = True) -> bytes:
-    buffer = bytearray(size)
-    reader.readinto(memoryview(buffer), offset, wait=wait)
-    return bytes(buffer)
 
 
 def warned(caplog) -> list[str]:
@@ -176,14 +171,14 @@ def test_stored_range_is_read_straight_from_the_zip(tmp_path, monkeypatch):
     store = ZipStore(path)
     monkeypatch.setattr(zipfile, "ZipExtFile", None)  # any use of it would fail
     with opened(store, "chunk") as reader:
-        assert fetch(reader, 700, 4000) == TEXT[700:4700]
-        assert fetch(reader, 0, reader.size) == TEXT
+        assert read_range(reader, 700, 4000) == TEXT[700:4700]
+        assert read_range(reader, 0, reader.size) == TEXT
 
 
 def test_range_behind_the_member_is_an_error_not_the_next_member(tmp_path):
     store = ZipStore(write(tmp_path / "a.zip", {"a": b"1234", "b": b"secret"}))
     with opened(store, "a") as reader, pytest.raises(ValueError):
-        fetch(reader, 2, 10)
+        read_range(reader, 2, 10)
 
 
 def test_local_header_is_read_once(tmp_path):
@@ -237,7 +232,7 @@ def test_compressed_member_reads_in_any_range(tmp_path, method):
         offset = chance.randrange(len(data))
         size = chance.randrange(len(data) - offset + 1)
         with opened(store, "chunk") as reader:
-            assert fetch(reader, offset, size) == data[offset : offset + size]
+            assert read_range(reader, offset, size) == data[offset : offset + size]
 
 
 @pytest.mark.parametrize("method", COMPRESSED.values(), ids=COMPRESSED)
@@ -245,9 +240,9 @@ def test_nothing_is_inflated_before_the_first_read(tmp_path, method):
     store = ZipStore(write(tmp_path / "a.zip", {"chunk": TEXT}, method))
     with opened(store, "chunk") as reader:
         with pytest.raises(BlockingIOError):
-            fetch(reader, 0, 10, wait=False)
-        assert fetch(reader, 5, 10) == TEXT[5:15]
-        assert fetch(reader, 0, len(TEXT), wait=False) == TEXT
+            read_range(reader, 0, 10, wait=False)
+        assert read_range(reader, 5, 10) == TEXT[5:15]
+        assert read_range(reader, 0, len(TEXT), wait=False) == TEXT
 
 
 def test_small_member_is_inflated_once(tmp_path, monkeypatch):
@@ -255,7 +250,7 @@ def test_small_member_is_inflated_once(tmp_path, monkeypatch):
     inflations = Inflations(monkeypatch)
     with opened(store, "chunk") as reader:
         for offset in reversed(range(0, len(TEXT) - 100, 100)):
-            assert fetch(reader, offset, 100) == TEXT[offset : offset + 100]
+            assert read_range(reader, offset, 100) == TEXT[offset : offset + 100]
     assert inflations.count == 1
 
 
@@ -280,7 +275,7 @@ def test_damaged_member_is_corrupt_before_a_byte_is_given(tmp_path, method, dama
     with opened(store, "c/0") as reader:
         for _ in range(2):
             with pytest.raises(Corrupt, match=r"a\.zip: member c/0 is damaged: .") as caught:
-                fetch(reader, 0, 1)
+                read_range(reader, 0, 1)
             assert errno_of(caught.value) == errno.EIO
     assert read(store, "fine") == TEXT
 
@@ -294,7 +289,7 @@ def test_hostile_bzip2_does_not_fill_the_memory(tmp_path):
     with opened(ZipStore(path), "bomb") as reader:
         tracemalloc.start()
         with pytest.raises(Corrupt):
-            fetch(reader, 0, 100)
+            read_range(reader, 0, 100)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < 200 * MIB
@@ -359,10 +354,10 @@ def test_going_a_little_back_does_not_inflate_again(large, monkeypatch):
         for ahead in range(0, len(data) - MIB, MIB):  # 3, 2, 1, 0: like a readahead gone astray
             for back in (3, 2, 1, 0):
                 offset = ahead + back * size
-                assert fetch(reader, offset, size) == data[offset : offset + size]
+                assert read_range(reader, offset, size) == data[offset : offset + size]
         offset = reader.size - 4 * MIB
-        assert fetch(reader, reader.size - 10, 10) == data[-10:]
-        assert fetch(reader, offset, MIB) == data[offset : offset + MIB]
+        assert read_range(reader, reader.size - 10, 10) == data[-10:]
+        assert read_range(reader, offset, MIB) == data[offset : offset + MIB]
         assert inflations.count == 1
 
 
@@ -370,29 +365,29 @@ def test_jump_to_the_front_inflates_again_and_is_right(large, monkeypatch):
     path, data = large
     inflations = Inflations(monkeypatch)
     with opened(ZipStore(path), "big") as reader:
-        assert fetch(reader, 30 * MIB, 1000) == data[30 * MIB : 30 * MIB + 1000]
-        assert fetch(reader, 7, 1000) == data[7:1007]
-        assert fetch(reader, 12 * MIB, 1000) == data[12 * MIB : 12 * MIB + 1000]
+        assert read_range(reader, 30 * MIB, 1000) == data[30 * MIB : 30 * MIB + 1000]
+        assert read_range(reader, 7, 1000) == data[7:1007]
+        assert read_range(reader, 12 * MIB, 1000) == data[12 * MIB : 12 * MIB + 1000]
     assert inflations.count == 2
 
 
 def test_read_larger_than_the_window(large):
     path, data = large
     with opened(ZipStore(path), "big") as reader:
-        assert fetch(reader, MIB + 5, 33 * MIB) == data[MIB + 5 : 34 * MIB + 5]
+        assert read_range(reader, MIB + 5, 33 * MIB) == data[MIB + 5 : 34 * MIB + 5]
 
 
 def test_large_member_gives_without_waiting_what_the_window_holds(large):
     path, data = large
     with opened(ZipStore(path), "big") as reader:
         with pytest.raises(BlockingIOError):
-            fetch(reader, 0, 10, wait=False)
-        fetch(reader, 20 * MIB, 10)
+            read_range(reader, 0, 10, wait=False)
+        read_range(reader, 20 * MIB, 10)
         offset = 17 * MIB
-        assert fetch(reader, offset, MIB, wait=False) == data[offset : offset + MIB]
+        assert read_range(reader, offset, MIB, wait=False) == data[offset : offset + MIB]
         for offset in (0, 39 * MIB):
             with pytest.raises(BlockingIOError):
-                fetch(reader, offset, 10, wait=False)
+                read_range(reader, offset, 10, wait=False)
 
 
 def test_damage_at_the_end_of_a_large_member_is_found_once(large, tmp_path, monkeypatch):
@@ -402,12 +397,12 @@ def test_damage_at_the_end_of_a_large_member_is_found_once(large, tmp_path, monk
     patch(path, central_record(path, "big") + 16, b"\1\2\3\4")
     inflations = Inflations(monkeypatch)
     with opened(ZipStore(path), "big") as reader:
-        assert fetch(reader, 0, 1000) == data[:1000]
+        assert read_range(reader, 0, 1000) == data[:1000]
         for _ in range(5):
             with pytest.raises(Corrupt, match=r"large\.zip: member big is damaged: Bad CRC"):
-                fetch(reader, reader.size - 1, 1)
+                read_range(reader, reader.size - 1, 1)
         assert inflations.count == 1
-        assert fetch(reader, 0, 1000) == data[:1000]  # what came before can still be had
+        assert read_range(reader, 0, 1000) == data[:1000]  # what came before can still be had
 
 
 def test_eight_threads_in_one_large_member(large):
@@ -419,7 +414,7 @@ def test_eight_threads_in_one_large_member(large):
         base = 20 * MIB
         for _ in range(40):
             offset = base + chance.randrange(4 * MIB)
-            if fetch(reader, offset, 4096) != data[offset : offset + 4096]:
+            if read_range(reader, offset, 4096) != data[offset : offset + 4096]:
                 wrong.append(offset)
 
     with opened(ZipStore(path), "big") as reader:
@@ -439,8 +434,8 @@ def test_close_stops_a_thread_that_inflates(large):
     def work() -> None:
         with contextlib.suppress(OSError):
             while True:
-                fetch(reader, reader.size - 1, 1)
-                fetch(reader, 0, 1)
+                read_range(reader, reader.size - 1, 1)
+                read_range(reader, 0, 1)
         failed.set()
 
     thread = threading.Thread(target=work)
@@ -455,8 +450,8 @@ def test_large_member_of_bzip2_reads_front_to_back(tmp_path):
     store = ZipStore(write(tmp_path / "a.zip", {"big": data}, zipfile.ZIP_BZIP2))
     assert store.stat("big").size > 16 * MIB
     with opened(store, "big") as reader:
-        assert fetch(reader, 9 * MIB, 1000) == data[9 * MIB : 9 * MIB + 1000]
-        assert fetch(reader, 0, reader.size) == data
+        assert read_range(reader, 9 * MIB, 1000) == data[9 * MIB : 9 * MIB + 1000]
+        assert read_range(reader, 0, reader.size) == data
 
 
 # --- names
@@ -753,7 +748,7 @@ def test_zip_rewritten_under_an_open_compressed_member_is_stale_not_corrupt(tmp_
     with opened(ZipStore(path), "a") as reader:
         write(Path(path), {"other": b"\xff" * 9000})
         with pytest.raises(Stale):
-            fetch(reader, 0, 10)
+            read_range(reader, 0, 10)
 
 
 def test_zip_renamed_over_goes_on_being_served(tmp_path):
@@ -774,11 +769,11 @@ def test_open_reader_outlives_its_store(tmp_path, method):
     store = ZipStore(write(tmp_path / "a.zip", {"a": TEXT}, method))
     reader = store.open("a")
     store.close()
-    assert fetch(reader, 0, len(TEXT)) == TEXT
+    assert read_range(reader, 0, len(TEXT)) == TEXT
     with pytest.raises(OSError):
         store.space()
     reader.close()
     with pytest.raises(OSError):
-        fetch(reader, 0, 1)
+        read_range(reader, 0, 1)
     del reader
     assert open_descriptors() == before

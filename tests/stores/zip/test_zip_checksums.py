@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from builders.documents import array, concat_parts
+from builders.readers import read_range
 
 from zarrfuse.check.survey import Survey
 from zarrfuse.errors import Corrupt, Stale, errno_of
-from zarrfuse.stores.base import Reader, opened, read
+from zarrfuse.stores.base import opened, read
 from zarrfuse.stores.zip.store import ZipStore
 
 DATA = random.Random(0).randbytes(100_000)
@@ -28,12 +29,6 @@ def damaged(path: Path, members: dict[str, bytes], name: str = "c/0") -> ZipStor
         file.seek(at)
         file.write(bytes([members[name][len(members[name]) // 2] ^ 1]))
     return ZipStore(str(path))
-
-
-def fetch(reader: Reader, offset: int, size: int) -> bytes:
-    buffer = bytearray(size)
-    reader.readinto(memoryview(buffer), offset)
-    return bytes(buffer)
 
 
 def refused(call: Callable[[], object]) -> None:
@@ -57,23 +52,23 @@ def test_damaged_member_that_is_read_in_order_is_corrupt_at_its_end(store: ZipSt
     for _ in range(2):
         with opened(store, "c/0") as reader:
             for offset in range(0, 90_000, 10_000):
-                fetch(reader, offset, 10_000)
-            refused(lambda reader=reader: fetch(reader, 90_000, 10_000))
+                read_range(reader, offset, 10_000)
+            refused(lambda reader=reader: read_range(reader, 90_000, 10_000))
 
 
 def test_reads_may_overlap_be_repeated_and_look_ahead(store: ZipStore) -> None:
     with opened(store, "c/0") as reader:
-        fetch(reader, 80_000, 10)
+        read_range(reader, 80_000, 10)
         for offset in (0, 0, 10_000, 5_000, 40_000, 20_000, 30_000, 40_000, 45_000):
-            fetch(reader, offset, 20_000)
-        fetch(reader, 90_000, 5_000)
-        refused(lambda: fetch(reader, 64_000, 36_000))
+            read_range(reader, offset, 20_000)
+        read_range(reader, 90_000, 5_000)
+        refused(lambda: read_range(reader, 64_000, 36_000))
 
 
 def test_each_range_may_be_read_by_another_reader(store: ZipStore) -> None:
     def piece(offset: int) -> None:
         with opened(store, "c/0") as reader:
-            fetch(reader, offset, 50_000)
+            read_range(reader, offset, 50_000)
 
     piece(0)
     refused(lambda: piece(50_000))
@@ -81,16 +76,16 @@ def test_each_range_may_be_read_by_another_reader(store: ZipStore) -> None:
 
 def test_what_is_not_read_in_order_is_not_checked(store: ZipStore) -> None:
     with opened(store, "c/0") as reader:
-        assert fetch(reader, 60_000, 40_000) == DATA[60_000:]
-        fetch(reader, 0, 50_000)
-        assert fetch(reader, 50_001, 49_999) == DATA[50_001:]
+        assert read_range(reader, 60_000, 40_000) == DATA[60_000:]
+        read_range(reader, 0, 50_000)
+        assert read_range(reader, 50_001, 49_999) == DATA[50_001:]
 
 
 def test_once_damage_is_known_the_rest_can_still_be_had(store: ZipStore) -> None:
     refused(lambda: read(store, "c/0"))
     with opened(store, "c/0") as reader:
-        assert fetch(reader, 0, 40_000) == DATA[:40_000]
-        refused(lambda: fetch(reader, 99_999, 1))
+        assert read_range(reader, 0, 40_000) == DATA[:40_000]
+        refused(lambda: read_range(reader, 99_999, 1))
 
 
 def test_member_that_was_right_is_not_checked_again(
@@ -111,7 +106,7 @@ def test_many_members_begun_are_not_all_remembered(tmp_path: Path) -> None:
     store = ZipStore(str(tmp_path / "a.zip"))
     for number in range(3000):
         with opened(store, str(number)) as reader:
-            assert fetch(reader, 0, 1) == b"1"
+            assert read_range(reader, 0, 1) == b"1"
     assert len(store._members.checked) <= 1024
 
 
@@ -121,7 +116,7 @@ def test_rewritten_under_an_open_member_is_stale_not_corrupt(tmp_path: Path) -> 
         with (tmp_path / "a.zip").open("ab") as file:
             file.write(b"more")
         with pytest.raises(Stale):
-            fetch(reader, 0, len(DATA))
+            read_range(reader, 0, len(DATA))
 
 
 def test_empty_member_with_a_crc_reads(tmp_path: Path) -> None:

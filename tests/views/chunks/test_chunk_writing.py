@@ -17,7 +17,9 @@ import pytest
 import zarr
 from builders.documents import array, concat_parts, group, suffix_keys, v2_array, v2_keys
 from builders.folders import write_keys
-from builders.views import Written, created, filled, folder_at, opened_to_write, read, whole
+from builders.readers import read_range
+from builders.view_writing import create, link, open_to_write, put, remove, rename
+from builders.views import content_of, folder_at, is_there, names_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
@@ -98,53 +100,6 @@ def files(root: Path) -> dict[str, bytes]:
     }
 
 
-def divided(path: str) -> tuple[str, str]:
-    folder, _, name = path.rpartition("/")
-    return folder, name
-
-
-def create(root: Folder, path: str, *, exclusive: bool = False) -> Written:
-    folder, name = divided(path)
-    return created(folder_at(root, folder), name, exclusive=exclusive)
-
-
-def write(root: Folder, path: str, *, truncate: bool = False) -> Written:
-    folder, name = divided(path)
-    return opened_to_write(folder_at(root, folder), name, truncate=truncate)
-
-
-def put(root: Folder, path: str, data: bytes, *, sync: bool = False) -> None:
-    filled(create(root, path), data, sync=sync)
-
-
-def rename(root: Folder, path: str, new_path: str, *, replace: bool = True) -> bool:
-    (folder, name), (to, new_name) = divided(path), divided(new_path)
-    return folder_at(root, folder).rename(name, folder_at(root, to), new_name, replace=replace)
-
-
-def link(root: Folder, path: str, new_path: str) -> None:
-    (folder, name), (to, new_name) = divided(path), divided(new_path)
-    folder_at(root, folder).link(name, folder_at(root, to), new_name)
-
-
-def remove(root: Folder, path: str) -> None:
-    folder, name = divided(path)
-    folder_at(root, folder).remove(name)
-
-
-def names(root: Folder, path: str = "") -> set[str]:
-    return set(folder_at(root, path).list())
-
-
-def is_there(root: Folder, path: str) -> bool:
-    folder, name = divided(path)
-    try:
-        folder_at(root, folder).lookup(name)
-    except NotFound:
-        return False
-    return True
-
-
 # -- chunks are split
 
 
@@ -156,8 +111,8 @@ def test_a_chunk_lands_in_its_parts(view: Any, stored: Any) -> None:
     root = view(ARRAY)
     put(root, "c/1/0", b"abCDEFGxyz")
     assert stored() == {"c/1/0.head": b"ab", "c/1/0": b"CDEFG", "c/1/0.tail": b"xyz"}
-    assert whole(root, "c/1/0") == b"abCDEFGxyz"
-    assert names(root, "c/1") == {"0"}
+    assert content_of(root, "c/1/0") == b"abCDEFGxyz"
+    assert names_in(root, "c/1") == {"0"}
 
 
 @pytest.mark.parametrize(
@@ -217,12 +172,12 @@ def test_every_layout(
         return
     put(root, f"a/{key}", data, sync=True)
     assert stored() == {f"a/{key}": value for key, value in expected.items()}
-    assert whole(root, f"a/{key}") == data
+    assert content_of(root, f"a/{key}") == data
     remove(root, f"a/{key}")
     assert stored() == {}
     assert not is_there(root, f"a/{key}")
     put(root, f"a/{key}", data)
-    assert whole(root, f"a/{key}") == data
+    assert content_of(root, f"a/{key}") == data
 
 
 def test_a_chunk_of_zarr_v2(view: Any, stored: Any) -> None:
@@ -235,21 +190,21 @@ def test_a_chunk_of_zarr_v2(view: Any, stored: Any) -> None:
     }
     with closing(create(root, "1.1")) as chunk:
         assert not chunk.is_live
-    with closing(write(root, "0.9")) as ordinary:
+    with closing(open_to_write(root, "0.9")) as ordinary:
         assert ordinary.is_live
 
 
 def test_until_it_is_stored_others_see_the_old_chunk(view: Any, stored: Any) -> None:
     root = view({**ARRAY, **CHUNK})
-    writer = write(root, "c/0/0")
+    writer = open_to_write(root, "c/0/0")
     assert (writer.is_live, writer.changed) == (False, False)
     writer.write(b"XY", 2)
     assert writer.changed
-    assert read(writer, 0, writer.size) == b"abXYefg"
-    assert whole(root, "c/0/0") == b"abcdefg"
+    assert read_range(writer, 0, writer.size) == b"abXYefg"
+    assert content_of(root, "c/0/0") == b"abcdefg"
     assert stored() == CHUNK
     assert writer.store()
-    assert whole(root, "c/0/0") == b"abXYefg"
+    assert content_of(root, "c/0/0") == b"abXYefg"
     assert not writer.store()
     writer.truncate(6)
     assert writer.store(sync=True)
@@ -259,7 +214,7 @@ def test_until_it_is_stored_others_see_the_old_chunk(view: Any, stored: Any) -> 
 
 def test_what_was_never_changed_is_not_stored(view: Any, stored: Any) -> None:
     root = view({**ARRAY, **CHUNK})
-    writer = write(root, "c/0/0")
+    writer = open_to_write(root, "c/0/0")
     assert not writer.store()
     writer.close()
     assert stored() == CHUNK
@@ -307,8 +262,8 @@ def test_two_parts_of_open_size_cannot_be_written(view: Any, stored: Any) -> Non
     put(root, "c/0/0.tmp", b"x")
     refused: list[Callable[[], object]] = [
         lambda: create(root, "c/0/1"),
-        lambda: write(root, "c/0/0"),
-        lambda: write(root, "c/0/0", truncate=True),
+        lambda: open_to_write(root, "c/0/0"),
+        lambda: open_to_write(root, "c/0/0", truncate=True),
         lambda: rename(root, "c/0/0.tmp", "c/0/1"),
         lambda: link(root, "c/0/0.tmp", "c/0/1"),
     ]
@@ -323,7 +278,7 @@ def test_two_parts_of_open_size_cannot_be_written(view: Any, stored: Any) -> Non
 
 def test_two_writers_the_last_to_store_wins(view: Any, stored: Any) -> None:
     root = view({**ARRAY, **CHUNK})
-    first, second = write(root, "c/0/0", truncate=True), create(root, "c/0/0")
+    first, second = open_to_write(root, "c/0/0", truncate=True), create(root, "c/0/0")
     first.write(b"11111111", 0)
     second.write(b"222222222222", 0)
     second.store()
@@ -331,7 +286,7 @@ def test_two_writers_the_last_to_store_wins(view: Any, stored: Any) -> None:
     assert stored() == {"c/0/0.head": b"11", "c/0/0": b"111", "c/0/0.tail": b"111"}
     second.write(b"3", 11)
     second.store()
-    assert whole(root, "c/0/0") == b"222222222223"
+    assert content_of(root, "c/0/0") == b"222222222223"
     first.close()
     second.close()
 
@@ -344,9 +299,9 @@ def test_a_reader_from_before_keeps_the_old_bytes(view: Any, count: int) -> None
     put(root, "c/0", old)
     reader = folder_at(root, "c").open("0")
     put(root, "c/0", new)
-    assert read(reader, 0, reader.size) == old
+    assert read_range(reader, 0, reader.size) == old
     remove(root, "c/0")
-    assert read(reader, 0, reader.size) == old
+    assert read_range(reader, 0, reader.size) == old
     reader.close()
 
 
@@ -355,7 +310,7 @@ def test_parts_that_may_not_all_be_held_open_are_opened_when_they_are_read(view:
     root = view({"zarr.json": array((4,), transformers=[concat_parts(*parts)])})
     data = os.urandom(1200)
     put(root, "c/0", data)
-    assert whole(root, "c/0") == data
+    assert content_of(root, "c/0") == data
     with pytest.raises(BlockingIOError):
         folder_at(root, "c").open("0", wait=False)
 
@@ -375,7 +330,7 @@ def test_the_time_that_was_set_is_that_of_all_parts(view: Any, tmp_path: Path) -
     }
     folder_at(root, "c/0").change("0", Change(mtime_ns=MTIME_NS))
     assert {path.stat().st_mtime_ns for path in (tmp_path / "store/c/0").iterdir()} == {MTIME_NS}
-    writer = write(root, "c/0/0")
+    writer = open_to_write(root, "c/0/0")
     writer.change(Change(MTIME_NS + 7))
     writer.store()
     writer.close()
@@ -384,11 +339,11 @@ def test_the_time_that_was_set_is_that_of_all_parts(view: Any, tmp_path: Path) -
 
 def test_a_chunk_that_is_not_whole_can_only_be_written_anew(view: Any, stored: Any) -> None:
     root = view({**ARRAY, "c/0/0": b"main", "c/0/0.tail": b"xyz"})
-    writer = write(root, "c/0/0")
+    writer = open_to_write(root, "c/0/0")
     with pytest.raises(Corrupt, match=r"part `.head` is missing"):
         writer.write(b"x", 0)
     writer.close()
-    writer = write(root, "c/0/0", truncate=True)
+    writer = open_to_write(root, "c/0/0", truncate=True)
     writer.write(b"abCDxyz", 0)
     writer.store()
     writer.close()
@@ -414,7 +369,7 @@ def test_exclusive_creation(view: Any) -> None:
         writer.close()
     with pytest.raises(Exists):
         create(root, "c/0/1", exclusive=True)
-    assert whole(root, "c/0/1") == b"92345"
+    assert content_of(root, "c/0/1") == b"92345"
 
 
 def test_writing_what_is_not_there(view: Any) -> None:
@@ -422,7 +377,7 @@ def test_writing_what_is_not_there(view: Any) -> None:
     for path in ("c/0/0", "a/zarr.json", "README"):
         for truncate in (False, True):
             with pytest.raises(NotFound):
-                write(root, path, truncate=truncate)
+                open_to_write(root, path, truncate=truncate)
         with pytest.raises(NotFound):
             remove(root, path)
 
@@ -457,7 +412,7 @@ def test_a_part_by_its_own_name_cannot_be_written(view: Any, stored: Any) -> Non
     before = stored()
     refused: list[Callable[[str], object]] = [
         lambda name: create(root, f"c/0/{name}"),
-        lambda name: write(root, f"c/0/{name}"),
+        lambda name: open_to_write(root, f"c/0/{name}"),
         lambda name: rename(root, "other", f"c/0/{name}"),
         lambda name: rename(root, "c/0/0", f"c/0/{name}"),
         lambda name: rename(root, "c/0", f"c/0/{name}"),
@@ -482,7 +437,7 @@ def test_a_part_by_its_own_name_cannot_be_written(view: Any, stored: Any) -> Non
 def test_a_hidden_file_under_the_key_of_a_chunk_is_no_obstacle(view: Any, stored: Any) -> None:
     document = array((4,), transformers=[concat_parts((".a", 1), ".b")])
     root = view({"zarr.json": document, "c/0": b"stale"})
-    assert names(root, "c") == set()
+    assert names_in(root, "c") == set()
     put(root, "c/0", b"123")
     assert stored() == {"c/0": b"stale", "c/0.a": b"1", "c/0.b": b"23"}
     remove(root, "c/0")
@@ -504,8 +459,8 @@ def test_below_a_node_that_must_not_be_loaded_only_documents_are_written(
     refused: list[Callable[[], object]] = [
         lambda: create(root, "a/c/0/1"),
         lambda: create(root, "a/README"),
-        lambda: write(root, "a/other"),
-        lambda: write(root, "a/c/0/0", truncate=True),
+        lambda: open_to_write(root, "a/other"),
+        lambda: open_to_write(root, "a/c/0/0", truncate=True),
         lambda: remove(root, "a/c/0/0"),
         lambda: rename(root, "tmp", "a/c/0/1"),
         lambda: rename(root, "a/other", "other"),
@@ -518,7 +473,7 @@ def test_below_a_node_that_must_not_be_loaded_only_documents_are_written(
             call()
     assert stored() == before
     put(root, "a/zarr.json", array())
-    assert whole(root, "a/c/0/0") == b"x"
+    assert content_of(root, "a/c/0/0") == b"x"
     put(root, "a/c/0/1", b"new")
     put(root, "a/zarr.json", BROKEN)
     with pytest.raises(NotSupported):
@@ -539,11 +494,11 @@ def test_below_a_group_that_must_not_be_loaded_files_are_written(view: Any, stor
 
 def test_a_document_is_stored_whole_and_verbatim(view: Any, tmp_path: Path) -> None:
     root = view({"a/zarr.json": array()})
-    writer = write(root, "a/zarr.json")
+    writer = open_to_write(root, "a/zarr.json")
     assert not writer.is_live
     writer.truncate(0)
     writer.write(b"{ not JSON", 0)
-    assert whole(root, "a/zarr.json") == array()
+    assert content_of(root, "a/zarr.json") == array()
     writer.store()
     writer.close()
     assert (tmp_path / "store/a/zarr.json").read_bytes() == b"{ not JSON"
@@ -572,11 +527,11 @@ def test_what_is_a_chunk_changes_with_the_document(view: Any, stored: Any) -> No
     root = view({})
     root.make_folder("a")
     folder = root.child("a")
-    with closing(created(folder, "0.0")) as ordinary:
+    with closing(create(folder, "0.0")) as ordinary:
         assert ordinary.is_live
     put(root, "a/zarr.json", array(keys=v2_keys(), transformers=HEAD_AND_TAIL))
     put(root, "a/0.0", b"abCDxyz")
-    writer = write(root, "a/0.0")
+    writer = open_to_write(root, "a/0.0")
     writer.write(b"!", 2)
     put(root, "a/zarr.json", array(keys=v2_keys(), transformers=[concat_parts(("", 1), ".rest")]))
     writer.store()
@@ -588,7 +543,7 @@ def test_what_is_a_chunk_changes_with_the_document(view: Any, stored: Any) -> No
         "a/0.0.rest": b"b!Dxyz",
     }
     remove(root, "a/zarr.json")
-    assert names(root, "a") == {"0.0.head", "0.0", "0.0.tail", "0.0.rest"}
+    assert names_in(root, "a") == {"0.0.head", "0.0", "0.0.tail", "0.0.rest"}
 
 
 def test_attributes_of_zarr_v2_are_seen_at_once(view: Any) -> None:
@@ -663,8 +618,8 @@ def test_a_file_that_gets_the_name_of_a_chunk_is_split(view: Any, stored: Any) -
     put(root, "c/0/tmp", b"1234")
     with pytest.raises(PartsDoNotFit, match="the root array: chunk c/0/0: a chunk of 4 bytes"):
         rename(root, "c/0/tmp", "c/0/0")
-    assert whole(root, "c/0/tmp") == b"1234"
-    assert whole(root, "c/0/0") == b"abCDEFxyz"
+    assert content_of(root, "c/0/tmp") == b"1234"
+    assert content_of(root, "c/0/0") == b"abCDEFxyz"
     put(root, "c/0/other", b"123456")
     with pytest.raises(Exists):
         rename(root, "c/0/other", "c/0/0", replace=False)
@@ -681,7 +636,7 @@ def test_a_file_that_becomes_a_chunk_of_one_part_is_the_same_file(
     assert rename(root, "c/0/tmp", "c/0/0")
     assert (tmp_path / "store/c/0/0").stat().st_ino == inode
     assert rename(root, "c/0/0", "c/0/0")
-    assert whole(root, "c/0/0") == b"new"
+    assert content_of(root, "c/0/0") == b"new"
 
 
 def test_a_chunk_in_parts_that_gets_another_name_is_copied(view: Any, stored: Any) -> None:
@@ -730,7 +685,7 @@ def test_a_chunk_in_parts_is_renamed_without_copying(
     moved = {key.replace("0/0", "0/1"): data for key, data in CHUNK.items()}
     assert stored() == moved
     assert [(tmp_path / "store" / key).stat().st_ino for key in moved] == inodes
-    assert names(root, "c/0") == {"1"}
+    assert names_in(root, "c/0") == {"1"}
 
 
 def test_a_chunk_in_parts_is_not_renamed_to_one_that_must_not_be_there(
@@ -748,10 +703,10 @@ def test_a_part_in_a_folder_of_its_own_is_renamed(view: Any, tmp_path: Path) -> 
         {"zarr.json": array((4,), transformers=[concat_parts("/data.tiff")]), "c/0/data.tiff": b"x"}
     )
     assert rename(root, "c/0", "c/1")
-    assert names(root, "c") == {"1"}
+    assert names_in(root, "c") == {"1"}
     assert rename(root, "c/1", "other.tiff")
     assert files(tmp_path / "store") == {"other.tiff": b"x"}
-    assert names(root, "c") == set()
+    assert names_in(root, "c") == set()
 
 
 def test_ordinary_files_are_renamed_and_linked(view: Any, stored: Any) -> None:
@@ -795,7 +750,7 @@ def test_folders(view: Any, stored: Any) -> None:
     with pytest.raises(Exists):
         rename(root, "g", "h", replace=False)
     assert rename(root, "g", "h")
-    assert whole(root, "h/a/c/0/0") == b"1234567"
+    assert content_of(root, "h/a/c/0/0") == b"1234567"
     assert folder_at(root, "g/a").loaded() is None
     with pytest.raises(NotAFolder):
         rename(root, "h", "zarr.json")
@@ -811,7 +766,7 @@ def test_folders(view: Any, stored: Any) -> None:
     root.remove_folder("e")
     root.sync()
     folder_at(root, "h/a/c").sync()
-    assert names(root) == {"zarr.json", "f", "h"}
+    assert names_in(root) == {"zarr.json", "f", "h"}
 
 
 def test_a_node_that_comes_under_the_name_of_another_is_seen_at_once(
@@ -839,11 +794,11 @@ def test_between_views_nothing_is_renamed(view: Any, tmp_path: Path) -> None:
 def test_an_ordinary_file_is_shared_and_live(view: Any) -> None:
     root = view({"zarr.json": array(), "README": b"12345"})
     reader = root.open("README")
-    with closing(write(root, "README")) as writer:
+    with closing(open_to_write(root, "README")) as writer:
         assert writer.is_live
         writer.write(b"678", 5)
         assert reader.size == 8
-        assert read(reader, 0, 8) == b"12345678"
+        assert read_range(reader, 0, 8) == b"12345678"
     reader.close()
 
 
@@ -853,7 +808,7 @@ def test_a_view_without_commits_cannot_be_written(tmp_path: Path) -> None:
     root = ChunksView(store, 0).root
     refused: list[Callable[[], object]] = [
         lambda: create(root, "c/0/0"),
-        lambda: write(root, "x"),
+        lambda: open_to_write(root, "x"),
         lambda: remove(root, "x"),
         lambda: rename(root, "x", "y"),
         lambda: link(root, "x", "y"),
@@ -931,7 +886,7 @@ def test_a_chunk_of_fill_values_is_deleted_rather_than_stored(
     put(root, "c/0", empty)
     assert stored() == {}
     put(root, "c/0", full["chunk"])
-    assert whole(root, "c/0") == full["chunk"]
+    assert content_of(root, "c/0") == full["chunk"]
     writer = create(root, "c/0")
     writer.write(empty, 0)
     assert writer.store()
@@ -940,7 +895,7 @@ def test_a_chunk_of_fill_values_is_deleted_rather_than_stored(
     writer.write(full["chunk"], 0)
     assert writer.store()
     writer.close()
-    assert whole(root, "c/0") == full["chunk"]
+    assert content_of(root, "c/0") == full["chunk"]
     put(root, "tmp", empty)
     with pytest.raises(Exists):
         link(root, "tmp", "c/0")
@@ -987,7 +942,7 @@ def test_nobody_sees_a_chunk_half_old_half_new(tmp_path: Path) -> None:
                 folder = folder_at(view, "c")
                 assert folder.lookup("0").size in {len(version) for version in versions}
                 reader = folder.open("0")
-                assert read(reader, 0, reader.size) in versions
+                assert read_range(reader, 0, reader.size) in versions
                 reader.close()
                 if last:
                     return
@@ -1016,7 +971,7 @@ def test_nobody_sees_a_chunk_half_old_half_new(tmp_path: Path) -> None:
             for thread in readers:
                 thread.join()
         assert failures == []
-        assert whole(first, "c/0") in versions[-2:]
+        assert content_of(first, "c/0") in versions[-2:]
 
 
 def test_deleting_while_storing_leaves_all_or_nothing(tmp_path: Path) -> None:
@@ -1041,7 +996,7 @@ def test_deleting_while_storing_leaves_all_or_nothing(tmp_path: Path) -> None:
                 reader = folder_at(root, "c").open("0")
             except NotFound:
                 continue
-            assert read(reader, 0, reader.size) == b"123456"
+            assert read_range(reader, 0, reader.size) == b"123456"
             reader.close()
         thread.join()
         assert failures == []
@@ -1127,12 +1082,12 @@ def test_what_is_written_is_read_again(layout: tuple[list[Any], int, int], chanc
             for size in (first, second):
                 data = chance.randbytes(size)
                 put(root, "c/0", data)
-                assert whole(root, "c/0") == data
+                assert content_of(root, "c/0") == data
                 parts = transformers[0]["configuration"]["parts"]
                 kept = files(Path(base, "store"))
                 assert b"".join(kept[f"c/0{part['key_suffix']}"] for part in parts) == data
                 assert len(kept) == len(parts)
-                assert names(root, "c") & {"0"}
+                assert names_in(root, "c") & {"0"}
             remove(root, "c/0")
             assert files(Path(base, "store")) == {}
-            assert names(root, "c") == set()
+            assert names_in(root, "c") == set()

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,18 +20,18 @@ from builders.documents import (
     v2_array,
     v2_keys,
 )
-from builders.folders import NEWEST_NS, write_keys, zip_folder
-from builders.views import folder_at as at
-from builders.views import whole as content
+from builders.folders import NEWEST_NS, write_keys
+from builders.readers import read_clipped
+from builders.stores import local, zip_deflated, zip_stored
+from builders.views import content_of, folder_at, names_in, tree_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from sampling import examples
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported, errno_of
-from zarrfuse.stores.base import Kind, Reader, Store
+from zarrfuse.stores.base import Kind, Store
 from zarrfuse.stores.local.store import LocalStore
-from zarrfuse.stores.zip.store import ZipStore
 from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks.view import ChunksView
 
@@ -40,21 +39,7 @@ FOREVER = float("inf")
 Viewer = Callable[[Mapping[str, bytes]], Folder]
 
 
-def make_local(root: Path) -> Store:
-    return LocalStore(str(root))
-
-
-def make_stored(root: Path) -> Store:
-    zip_folder(root, root.with_suffix(".zip"))
-    return ZipStore(str(root.with_suffix(".zip")))
-
-
-def make_deflated(root: Path) -> Store:
-    zip_folder(root, root.with_suffix(".ozx"), zipfile.ZIP_DEFLATED)
-    return ZipStore(str(root.with_suffix(".ozx")))
-
-
-@pytest.fixture(params=[make_local, make_stored, make_deflated])
+@pytest.fixture(params=[local, zip_stored, zip_deflated])
 def every(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Viewer]:
     """`every(keys)`: the view's root over each kind of store of these keys."""
     yield from viewer(tmp_path / "store", request.param)
@@ -63,7 +48,7 @@ def every(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Viewer]:
 @pytest.fixture
 def view(tmp_path: Path) -> Iterator[Viewer]:
     """`view(keys)`: the view's root over a folder of these keys, which is `tmp_path / "store"`."""
-    yield from viewer(tmp_path / "store", make_local)
+    yield from viewer(tmp_path / "store", local)
 
 
 def viewer(root: Path, make: Callable[[Path], Store]) -> Iterator[Viewer]:
@@ -78,30 +63,6 @@ def viewer(root: Path, make: Callable[[Path], Store]) -> Iterator[Viewer]:
     yield of
     for store in stores:
         store.close()
-
-
-def fetch(reader: Reader, offset: int, size: int, *, wait: bool = True) -> bytes:
-    buffer = bytearray(max(min(size, reader.size - offset), 0))
-    if buffer:
-        reader.readinto(memoryview(buffer), offset, wait=wait)
-    return bytes(buffer)
-
-
-def names(root: Folder, path: str = "") -> set[str]:
-    return set(at(root, path).list())
-
-
-def tree(folder: Folder) -> dict[str, bytes | None]:
-    """Every path with its bytes; None for a folder without anything in it."""
-    found: dict[str, bytes | None] = {}
-    for name, entry in folder.list().items():
-        path = f"{folder.path}/{name}" if folder.path else name
-        if entry.kind is Kind.FOLDER:
-            found |= tree(folder.child(name)) or {path: None}
-        else:
-            found[path] = content(folder, name)
-            assert len(found[path] or b"") == entry.size
-    return found
 
 
 PARTS = [concat_parts(".head", "", ".tail")]
@@ -120,7 +81,7 @@ SPLIT = {
 
 
 def test_parts_are_one_file_under_the_key_of_the_chunk(every: Viewer) -> None:
-    assert tree(every(SPLIT)) == {
+    assert tree_of(every(SPLIT)) == {
         "zarr.json": SPLIT["zarr.json"],
         "README.txt": b"read me",
         "OME/METADATA.ome.xml": b"<OME/>",
@@ -131,7 +92,7 @@ def test_parts_are_one_file_under_the_key_of_the_chunk(every: Viewer) -> None:
 
 
 def test_a_merged_file_has_the_summed_size_and_the_newest_time(view: Viewer) -> None:
-    folder = at(view(dict(list(SPLIT.items())[:7])), "a/c/0")
+    folder = folder_at(view(dict(list(SPLIT.items())[:7])), "a/c/0")
     entry = folder.lookup("1.tiff")
     assert (entry.kind, entry.size) == (Kind.FILE, 7)
     assert entry.mtime_ns // 1_000_000 == NEWEST_NS // 1_000_000  # the rest tells of all parts
@@ -142,14 +103,14 @@ def test_a_merged_file_has_the_summed_size_and_the_newest_time(view: Viewer) -> 
 
 
 def test_a_part_is_not_found_under_its_own_key(every: Viewer) -> None:
-    folder = at(every(SPLIT), "a/c/0")
+    folder = folder_at(every(SPLIT), "a/c/0")
     for call in (folder.lookup, folder.open, folder.facts):
         with pytest.raises(NotFound):
             call("1.tiff.tail")
 
 
 def test_a_chunk_without_any_part_is_not_there(every: Viewer) -> None:
-    folder = at(every(SPLIT), "a/c/0")
+    folder = folder_at(every(SPLIT), "a/c/0")
     for call in (folder.lookup, folder.open, folder.facts):
         with pytest.raises(NotFound):
             call("0.tiff")
@@ -169,7 +130,7 @@ def test_keys_that_are_no_chunks_of_the_grid_stay_files_with_their_parts(every: 
         "a/d/0/1.tiff": b"elsewhere",
     }
     del strays["a/c/0/1.tiff/notes.txt"]  # a file stands there
-    shown = tree(every({**SPLIT, **strays}))
+    shown = tree_of(every({**SPLIT, **strays}))
     assert {key: shown[key] for key in strays} == strays
     assert shown["a/c/0/1.tiff"] == b"abbbbcc"
 
@@ -199,7 +160,7 @@ def test_every_key_encoding_is_merged(view: Viewer, layout: str) -> None:
     }
     if stray.startswith(f"{chunk}/"):
         del stored[f"{stray}.tail"]
-    shown = tree(view(stored))
+    shown = tree_of(view(stored))
     expected = {key: stored[key] for key in ("zarr.json", f"{stray}.tail") if key in stored}
     assert shown == {**expected, chunk: b"123"}
 
@@ -225,8 +186,8 @@ def test_parts_in_sub_folders_are_merged_beside_them(
     entry = root.child("c").list()["0"]
     assert (entry.kind, entry.size) == (Kind.FILE, sum(map(len, parts.values())))
     assert root.child("c").lookup("0") == entry
-    assert content(root, "c/0") == b"".join(parts.values())
-    shown = tree(root)
+    assert content_of(root, "c/0") == b"".join(parts.values())
+    shown = tree_of(root)
     assert {key for key, data in shown.items() if data is not None} == {
         "zarr.json",
         "c/0",
@@ -246,8 +207,8 @@ def test_stacked_transformers_split_each_part_again(every: Viewer) -> None:
         "c/0.index": b"none of its parts is called so",
     }
     root = every(stored)
-    assert content(root, "c/0") == b"1234"
-    assert names(root, "c") == {"0", "0.index"}
+    assert content_of(root, "c/0") == b"1234"
+    assert names_in(root, "c") == {"0", "0.index"}
 
 
 def test_ten_thousand_parts_are_one_file(view: Viewer) -> None:
@@ -255,11 +216,11 @@ def test_ten_thousand_parts_are_one_file(view: Viewer) -> None:
     stored = {f"c/0{suffix}": suffix.encode() for suffix in suffixes}
     root = view({"zarr.json": array([4], transformers=[concat_parts(*suffixes)]), **stored})
     whole = b"".join(stored.values())
-    assert names(root, "c") == {"0"}
+    assert names_in(root, "c") == {"0"}
     reader = root.child("c").open("0")
     assert reader.size == len(whole) == 60_000
     for offset, size in ((0, 60_000), (59_999, 1), (29_998, 13)):
-        assert fetch(reader, offset, size) == whole[offset : offset + size]
+        assert read_clipped(reader, offset, size) == whole[offset : offset + size]
     reader.close()
 
 
@@ -280,7 +241,7 @@ def test_open_files_are_given_back_when_a_chunk_cannot_be_opened(view: Viewer) -
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(10):
         with pytest.raises(Denied):
-            at(root, "a/c/0").open("0.tiff")
+            folder_at(root, "a/c/0").open("0.tiff")
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -309,7 +270,7 @@ def test_a_chunk_that_is_not_whole_is_listed_and_names_the_part_when_read(
     stored, problem = BROKEN[case]
     keys = {f"img/c/0{suffix}": data for suffix, data in stored.items()}
     root = every({"img/zarr.json": array([4], transformers=SIZED), **keys})
-    folder = at(root, "img/c")
+    folder = folder_at(root, "img/c")
     size = sum(map(len, stored.values()))
     assert {name: entry.size for name, entry in folder.list().items()} == {"0": size}
     assert folder.lookup("0").size == size
@@ -317,7 +278,7 @@ def test_a_chunk_that_is_not_whole_is_listed_and_names_the_part_when_read(
     assert reader.size == size
     for wait in (True, False):
         with pytest.raises(Corrupt) as raised:
-            fetch(reader, 0, 1, wait=wait)
+            read_clipped(reader, 0, 1, wait=wait)
         assert problem in str(raised.value)
         assert errno_of(raised.value) == errno.EIO
     reader.close()
@@ -344,7 +305,7 @@ def test_a_folder_in_the_place_of_a_part_is_a_missing_part(every: Viewer) -> Non
     }
     reader = every(stored).child("c").open("0")
     with pytest.raises(Corrupt, match=r"`\.x` is missing"):
-        fetch(reader, 0, 1)
+        read_clipped(reader, 0, 1)
     reader.close()
 
 
@@ -362,9 +323,9 @@ def test_a_folder_in_the_place_of_a_nested_part_makes_no_chunk(every: Viewer) ->
 def test_a_chunk_is_whole_again_once_its_part_is_there(view: Viewer, tmp_path: Path) -> None:
     root = view({"zarr.json": array([4], transformers=SIZED), "c/0.head": b"11", "c/0": b"2"})
     with pytest.raises(Corrupt):
-        content(root, "c/0")
+        content_of(root, "c/0")
     (tmp_path / "store/c/0.tail").write_bytes(b"3333")
-    assert content(root, "c/0") == b"1123333"
+    assert content_of(root, "c/0") == b"1123333"
     assert "error" not in root.child("c").facts("0").to_json()
 
 
@@ -379,8 +340,8 @@ def test_a_file_under_the_key_of_a_chunk_that_is_none_of_its_parts_is_not_shown(
         "c/1.b": b"2",
     }
     root = every(stored)
-    assert names(root, "c") == {"1"}
-    assert content(root, "c/1") == b"12"
+    assert names_in(root, "c") == {"1"}
+    assert content_of(root, "c/1") == b"12"
     for call in (root.child("c").lookup, root.child("c").open):
         with pytest.raises(NotFound):
             call("0")
@@ -401,7 +362,7 @@ def test_a_node_below_an_array_has_its_own_chunks(every: Viewer) -> None:
         "c/zarr.json": group(),
         "below/folder/0.i": b"a file",
     }
-    shown = tree(every({key: data for key, data in stored.items() if key != "c/zarr.json"}))
+    shown = tree_of(every({key: data for key, data in stored.items() if key != "c/zarr.json"}))
     assert shown["c/0"] == b"12"
     assert shown["below/c/0"] == b"34"
     assert shown["below/c/0.i"] == b"a file here"
@@ -414,7 +375,7 @@ def test_a_node_in_the_folder_of_chunks_takes_what_is_below_it(view: Viewer) -> 
         "c/0": b"1",
         "c/0.i": b"2",
     }
-    assert tree(view(stored)) == stored
+    assert tree_of(view(stored)) == stored
 
 
 @pytest.mark.parametrize("parts", [None, [concat_parts("")], [concat_parts(("", 3))]])
@@ -422,7 +383,7 @@ def test_an_array_stored_in_one_piece_is_shown_as_it_is(
     every: Viewer, parts: Sequence[Mapping[str, Any]] | None
 ) -> None:
     stored = {"zarr.json": array([4], transformers=parts or ()), "c/0": b"one", "c/1": b"two"}
-    assert tree(every(stored)) == stored
+    assert tree_of(every(stored)) == stored
 
 
 def test_arrays_of_zarr_v2_are_nodes(every: Viewer) -> None:
@@ -437,10 +398,10 @@ def test_arrays_of_zarr_v2_are_nodes(every: Viewer) -> None:
         "b/0/1": b"chunk",
     }
     root = every(stored)
-    assert tree(root) == stored
+    assert tree_of(root) == stored
     facts = root.child("a").facts("0.1").to_json()
     assert (facts["zarr_format"], facts["chunk_coords"]) == (2, [0, 1])
-    assert at(root, "b/0").facts("1").to_json()["chunk_coords"] == [0, 1]
+    assert folder_at(root, "b/0").facts("1").to_json()["chunk_coords"] == [0, 1]
     assert "chunk_coords" not in root.child("a").facts("9.9").to_json()
     assert root.facts(None).to_json()["node_type"] == "group"
 
@@ -474,17 +435,19 @@ def test_a_node_that_must_not_be_loaded_keeps_its_document_and_its_child_nodes(
         "good/c/0": b"fine",
     }
     root = every(stored)
-    assert names(root, "bad") == {"zarr.json", "c", "child"}
-    assert content(root, "bad/zarr.json") == stored["bad/zarr.json"]
-    assert content(root, "bad/child/c/0") == b"12"
-    assert content(root, "good/c/0") == b"fine"
+    assert names_in(root, "bad") == {"zarr.json", "c", "child"}
+    assert content_of(root, "bad/zarr.json") == stored["bad/zarr.json"]
+    assert content_of(root, "bad/child/c/0") == b"12"
+    assert content_of(root, "good/c/0") == b"fine"
     for _ in range(3):
-        folder = at(root, "bad/c")
+        folder = folder_at(root, "bad/c")
         assert folder.lookup("0").size == 5
         with pytest.raises(NotSupported) as raised:
             folder.open("0")
         assert errno_of(raised.value) == errno.ENOTSUP
-        assert str(raised.value) == folder.facts("0").error == at(root, "bad").facts(None).error
+        assert (
+            str(raised.value) == folder.facts("0").error == folder_at(root, "bad").facts(None).error
+        )
     assert str(raised.value).startswith("bad/zarr.json")
 
 
@@ -512,24 +475,24 @@ def test_a_group_that_must_not_be_loaded_has_files_that_open(every: Viewer) -> N
             "a/c/0.i": b"2",
         }
     )
-    assert content(root, "README.txt") == b"read me"
-    assert content(root, "OME/METADATA.ome.xml") == b"<OME/>"
-    assert content(root, "a/c/0") == b"12"
+    assert content_of(root, "README.txt") == b"read me"
+    assert content_of(root, "OME/METADATA.ome.xml") == b"<OME/>"
+    assert content_of(root, "a/c/0") == b"12"
     assert "example.unheard" in root.facts(None).to_json()["error"]
 
 
 def test_a_node_is_loaded_anew_when_its_document_is_rewritten(view: Viewer, tmp_path: Path) -> None:
     root = view({"a/zarr.json": b"{", "a/c/0": b"1", "a/c/0.i": b"2"})
-    chunks = at(root, "a/c")
+    chunks = folder_at(root, "a/c")
     with pytest.raises(NotSupported):
         chunks.open("0")
     assert set(chunks.list()) == {"0", "0.i"}
     (tmp_path / "store/a/zarr.json").write_bytes(array([4], transformers=[concat_parts("", ".i")]))
     assert set(chunks.list()) == {"0"}
-    assert content(root, "a/c/0") == b"12"
+    assert content_of(root, "a/c/0") == b"12"
     (tmp_path / "store/a/zarr.json").unlink()
     assert set(chunks.list()) == {"0", "0.i"}
-    assert content(root, "a/c/0") == b"1"
+    assert content_of(root, "a/c/0") == b"1"
 
 
 def test_a_document_larger_than_any_sane_one_is_not_read(view: Viewer, tmp_path: Path) -> None:
@@ -539,7 +502,7 @@ def test_a_document_larger_than_any_sane_one_is_not_read(view: Viewer, tmp_path:
     assert "209715200 bytes" in root.child("a").facts(None).to_json()["error"]
     assert root.child("a").lookup("zarr.json").size == 200 << 20
     reader = root.child("a").open("zarr.json")
-    assert fetch(reader, 1 << 20, 3) == b"\0\0\0"
+    assert read_clipped(reader, 1 << 20, 3) == b"\0\0\0"
     reader.close()
 
 
@@ -554,7 +517,7 @@ def test_folders_without_metadata_are_folders(every: Viewer) -> None:
         "experiment/c/0.i": b"5",
         "notes.txt": b"6",
     }
-    shown = tree(every(stored))
+    shown = tree_of(every(stored))
     assert shown.pop("experiment/one.zarr/c/0") == b"12"
     del stored["experiment/one.zarr/c/0"], stored["experiment/one.zarr/c/0.i"]
     assert shown == stored
@@ -562,14 +525,14 @@ def test_folders_without_metadata_are_folders(every: Viewer) -> None:
 
 def test_a_folder_named_as_a_document_makes_no_node(every: Viewer) -> None:
     stored = {"zarr.json/file": b"x", "c/0": b"y"}
-    assert tree(every(stored)) == stored
+    assert tree_of(every(stored)) == stored
 
 
 # -- facts ---------------------------------------------------------------------------------------
 
 
 def test_facts_of_a_chunk_tell_where_it_is_in_the_array_and_in_the_store(view: Viewer) -> None:
-    facts = at(view(SPLIT), "a/c/0").facts("1.tiff").to_json()
+    facts = folder_at(view(SPLIT), "a/c/0").facts("1.tiff").to_json()
     expected = {
         "view": "chunks",
         "path": "a/c/0/1.tiff",
@@ -599,7 +562,7 @@ def test_facts_of_a_folder_are_those_of_its_node(view: Viewer) -> None:
     root = view(SPLIT)
     assert root.child("a").facts(None).to_json()["node_type"] == "array"
     assert root.facts(None).to_json()["node_type"] == "group"
-    assert at(root, "a/c").facts(None).to_json() == {"view": "chunks", "path": "a/c"}
+    assert folder_at(root, "a/c").facts(None).to_json() == {"view": "chunks", "path": "a/c"}
 
 
 def test_facts_of_a_file_that_is_no_chunk_have_no_coordinates(view: Viewer) -> None:
@@ -667,9 +630,9 @@ def test_any_range_of_a_merged_file_is_that_slice_of_the_parts(
         reader = chunks.open("0")
         assert reader.size == len(whole)
         for offset, size in [(0, len(whole)), *ranges]:
-            assert fetch(reader, offset, size) == whole[offset : offset + size]
+            assert read_clipped(reader, offset, size) == whole[offset : offset + size]
             try:
-                at_hand = fetch(reader, offset, size, wait=False)
+                at_hand = read_clipped(reader, offset, size, wait=False)
             except BlockingIOError:
                 continue
             assert at_hand == whole[offset : offset + size]

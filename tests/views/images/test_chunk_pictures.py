@@ -11,7 +11,7 @@ import pytest
 import tifffile
 from builders.documents import array, group
 from builders.fake_stores import MemoryStore
-from builders.views import whole
+from builders.views import content_of
 
 from zarrfuse.views.base import Folder
 from zarrfuse.views.choice import open_view
@@ -45,7 +45,7 @@ def image(chunk_shape: tuple[int, ...], **members: Any) -> Folder:
 
 
 def chunk(root: Folder, key: str = "0/0/0/0/0") -> tifffile.TiffFile:
-    return tifffile.TiffFile(io.BytesIO(whole(root, f"p/s0/c/{key}.tiff")))
+    return tifffile.TiffFile(io.BytesIO(content_of(root, f"p/s0/c/{key}.tiff")))
 
 
 def pixels_per_unit(file: tifffile.TiffFile) -> tuple[float, float]:
@@ -93,7 +93,7 @@ def test_no_chunk_says_that_it_lies_where_the_array_begins() -> None:
 def test_dimension_names_alone_are_the_axes_of_a_chunk() -> None:
     document = array((4, 6, 8), (2, 6, 8), dimension_names=["time", "y", "x"])
     root = open_view("images", MemoryStore({"zarr.json": document}), 60, root_name="root")
-    with tifffile.TiffFile(io.BytesIO(whole(root, "c/0/0/0.tiff"))) as file:
+    with tifffile.TiffFile(io.BytesIO(content_of(root, "c/0/0/0.tiff"))) as file:
         assert file.series[0].axes == "TYX"
 
 
@@ -116,7 +116,7 @@ def test_every_chunk_with_channels_before_slices_has_its_own_pixels(dtype: str) 
         boxes[f"c/{c}/{z}/0/{x}.tiff"] = box
     root = open_view("images", MemoryStore(keys), 60, root_name="root")
     for path, box in boxes.items():
-        found = tifffile.imread(io.BytesIO(whole(root, path)))
+        found = tifffile.imread(io.BytesIO(content_of(root, path)))
         assert found.astype(dtype).tobytes() == box.tobytes(), path
 
 
@@ -126,5 +126,5 @@ def test_chunks_with_some_samples_of_a_pixel_are_planes_without_a_size() -> None
     data = struct.pack("48B", *range(48))
     keys = {"zarr.json": json.dumps(document).encode(), "c/0/0/1": data}
     root = open_view("images", MemoryStore(keys), 60, root_name="root")
-    found = tifffile.imread(io.BytesIO(whole(root, "c/0/0/1.tiff")))
+    found = tifffile.imread(io.BytesIO(content_of(root, "c/0/0/1.tiff")))
     assert found.tobytes() == data

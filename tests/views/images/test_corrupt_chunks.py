@@ -10,7 +10,8 @@ import pytest
 import tifffile
 from builders.array_layouts import Layout, little
 from builders.images_view import assert_npy, assert_tiff, images, rendering
-from builders.views import opened, read, whole
+from builders.readers import read_range
+from builders.views import content_of, opened
 from zarr.codecs import Crc32cCodec, GzipCodec, ZstdCodec
 
 from zarrfuse.errors import Corrupt
@@ -22,7 +23,7 @@ def pixels_begin(folder: Path, name: str) -> dict[str, int]:
     """Where the pixels begin in the files of a whole array, which can be read."""
     store = LocalStore(str(folder))
     root = images(store)
-    npy, tiff = (whole(root, rendering(name, ending)) for ending in ("npy", "tiff"))
+    npy, tiff = (content_of(root, rendering(name, ending)) for ending in ("npy", "tiff"))
     store.close()
     with tifffile.TiffFile(io.BytesIO(tiff)) as file:
         in_tiff = int(file.pages.first.dataoffsets[0])
@@ -43,9 +44,9 @@ def assert_damage(
                 at = index * size
                 if bad.flat[index]:
                     with pytest.raises(Corrupt, match=f"^{name}: chunk c/"):
-                        read(reader, head + at, size)
+                        read_range(reader, head + at, size)
                 else:
-                    assert read(reader, head + at, size) == expected[at : at + size]
+                    assert read_range(reader, head + at, size) == expected[at : at + size]
 
 
 @pytest.mark.parametrize(
@@ -65,8 +66,8 @@ def test_of_a_corrupt_chunk_only_its_own_bytes_fail(tmp_path: Path, codecs: list
     root = images(store)
     assert_damage(root, "a", values, (slice(2, 4), slice(3, 6)), begin)
     with pytest.raises(Corrupt, match="c/1/1"):
-        whole(root, "a/c/1/1.tiff")
-    assert_tiff(whole(root, "a/c/1/2.tiff"), values[2:4, 6:])
+        content_of(root, "a/c/1/1.tiff")
+    assert_tiff(content_of(root, "a/c/1/2.tiff"), values[2:4, 6:])
     store.close()
 
 
@@ -120,9 +121,9 @@ def test_a_chunk_that_is_whole_again_is_read_again(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     root = images(store, ttl_s=0)
     with pytest.raises(Corrupt):
-        whole(root, "a/a.npy")
+        content_of(root, "a/a.npy")
     stored.write_bytes(data)
-    assert_npy(whole(root, "a/a.npy"), values)
+    assert_npy(content_of(root, "a/a.npy"), values)
     store.close()
 
 
@@ -133,9 +134,9 @@ def test_a_chunk_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
     for number in range(3):
         array[...] = number + 1
         values = np.asarray(array[...])
-        assert_npy(whole(root, "a/a.npy"), values)
-        assert_tiff(whole(root, "a/a.tiff"), values)
-        assert_tiff(whole(root, "a/c/1/1.tiff"), values[2:4, 3:6])
+        assert_npy(content_of(root, "a/a.npy"), values)
+        assert_tiff(content_of(root, "a/a.tiff"), values)
+        assert_tiff(content_of(root, "a/c/1/1.tiff"), values[2:4, 3:6])
     store.close()
 
 
@@ -155,7 +156,7 @@ def test_the_log_names_the_broken_chunk_once_and_no_other(
     with caplog.at_level(logging.WARNING):
         for ending in ("npy", "tiff", "npy"):
             with pytest.raises(Corrupt):
-                whole(root, f"g/a/a.{ending}")
+                content_of(root, f"g/a/a.{ending}")
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 1, told
     assert told[0].startswith(f"g/a: chunk {stored.relative_to(tmp_path / 'g/a')}: ")

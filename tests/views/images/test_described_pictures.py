@@ -13,7 +13,8 @@ import pytest
 import tifffile
 from builders.documents import array, group
 from builders.fake_stores import ForwardingStore, MemoryStore
-from builders.views import folder_at, opened, read, view_of, whole
+from builders.readers import read_range
+from builders.views import content_of, folder_at, opened, view_of
 from imagecodecs import png_decode
 from numcodecs import Zstd
 
@@ -137,7 +138,7 @@ def xml_of(file: tifffile.TiffFile) -> ElementTree.Element:
 
 @pytest.mark.parametrize("kind", pyramids())
 def test_a_pyramid_is_tiled_with_its_levels_in_subifds(kind: str) -> None:
-    data = whole(view(pyramids()[kind]), "g/g.ome.tiff")
+    data = content_of(view(pyramids()[kind]), "g/g.ome.tiff")
     with tifffile.TiffFile(io.BytesIO(data)) as file:
         assert len(file.pages) == 6
         for page in file.pages:
@@ -153,7 +154,7 @@ def test_a_pyramid_is_tiled_with_its_levels_in_subifds(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["OME-NGFF 0.4", "OME-NGFF 0.5"])
 @pytest.mark.parametrize("path", ["g/g.ome.tiff"])
 def test_names_colours_sizes_and_origin_stand_in_the_xml(kind: str, path: str) -> None:
-    with tifffile.TiffFile(io.BytesIO(whole(view(pyramids()[kind]), path))) as file:
+    with tifffile.TiffFile(io.BytesIO(content_of(view(pyramids()[kind]), path))) as file:
         pixels = xml_of(file)
         assert '<Image ID="Image:0" Name="embryo">' in (file.ome_metadata or "")
     channels = pixels.findall(f"{OME}Channel")
@@ -175,7 +176,7 @@ def test_names_colours_sizes_and_origin_stand_in_the_xml(kind: str, path: str) -
 
 @pytest.mark.parametrize("kind", ["OME-NGFF 0.4", "OME-NGFF 0.5"])
 def test_imagej_is_told_of_axes_sizes_colours_and_windows(kind: str) -> None:
-    data = whole(view(pyramids()[kind]), "g/s0/s0.tiff")
+    data = content_of(view(pyramids()[kind]), "g/s0/s0.tiff")
     with tifffile.TiffFile(io.BytesIO(data)) as file:
         told = file.imagej_metadata
         x_pixels, x_unit = file.pages[0].tags["XResolution"].value
@@ -197,7 +198,7 @@ def test_imagej_is_told_of_axes_by_dimension_names_and_of_the_range_by_statistic
     }
     names = {"dimension_names": list("czyx"), "extensions": [statistics]}
     root = view(of_v3({"extensions": [MULTISCALE]}, **names))
-    with tifffile.TiffFile(io.BytesIO(whole(root, "g/s0/s0.tiff"))) as file:
+    with tifffile.TiffFile(io.BytesIO(content_of(root, "g/s0/s0.tiff"))) as file:
         told = file.imagej_metadata
     assert told is not None
     assert (told["channels"], told["slices"]) == (2, 3)
@@ -210,7 +211,7 @@ def test_imagej_is_told_of_axes_by_dimension_names_and_of_the_range_by_statistic
 
 
 def png_of(root: Folder, path: str) -> "np.ndarray[Any, Any]":
-    picture = png_decode(whole(root, path))
+    picture = png_decode(content_of(root, path))
     assert picture.dtype == np.uint8
     return picture.astype(float)
 
@@ -306,7 +307,7 @@ def test_levels_on_slow_storage_are_in_no_picture_and_not_read_ahead() -> None:
     with opened(root, "g/g.ome.tiff") as reader:
         half = reader.size // 2
         for at in range(0, half, 128 << 10):
-            read(reader, at, min(128 << 10, half - at))
+            read_range(reader, at, min(128 << 10, half - at))
         time.sleep(0.3)
         kept = set(store.read)
     tiles = 2 * sum((shape[1] // 256) ** 2 for shape in shapes.values())
@@ -317,7 +318,7 @@ def test_the_offset_of_an_array_without_units_is_its_origin() -> None:
     offset = {"name": "example.offset", "configuration": {"offset": [0, 1, 10, -20]}}
     members = {"dimension_names": list("czyx"), "extensions": [offset]}
     root = view(of_v3({"extensions": [MULTISCALE]}, **members))
-    with tifffile.TiffFile(io.BytesIO(whole(root, "g/g.ome.tiff"))) as file:
+    with tifffile.TiffFile(io.BytesIO(content_of(root, "g/g.ome.tiff"))) as file:
         planes = xml_of(file).findall(f"{OME}Plane")
     for plane in planes:
         found = [float(plane.get(f"Position{axis}", "nan")) for axis in "XYZ"]
@@ -335,7 +336,7 @@ def test_of_two_pyramids_each_has_its_file() -> None:
     files = [name for name in folder_at(root, "g").list() if name.endswith(".ome.tiff")]
     assert sorted(files) == ["g.1.ome.tiff", "g.ome.tiff"]
     for name, expected in (("g", levels()), ("g.1", levels()[1:])):
-        with tifffile.TiffFile(io.BytesIO(whole(root, f"g/{name}.ome.tiff"))) as file:
+        with tifffile.TiffFile(io.BytesIO(content_of(root, f"g/{name}.ome.tiff"))) as file:
             found = [level.asarray() for level in file.series[0].levels]
         assert [level.shape for level in found] == [level.shape for level in expected]
         assert all(np.array_equal(*pair) for pair in zip(found, expected, strict=True))

@@ -10,7 +10,8 @@ import zarr
 from builders.fake_stores import ForwardingStore
 from builders.images_view import images
 from builders.mounts import wait_for
-from builders.views import opened, read
+from builders.readers import read_range
+from builders.views import opened
 
 from zarrfuse.stores.base import Reader, Store
 from zarrfuse.stores.local.store import LocalStore
@@ -48,7 +49,7 @@ def test_chunks_that_hang_do_not_hold_up_those_of_another_array(
 
     def read_all(name: str) -> None:
         with opened(root, f"{name}/{name}.npy") as reader:
-            found[name] = read(reader, reader.size - 16, 16)
+            found[name] = read_range(reader, reader.size - 16, 16)
 
     threads = {name: threading.Thread(target=read_all, args=[name], daemon=True) for name in "ab"}
     try:

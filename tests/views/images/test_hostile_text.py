@@ -13,7 +13,7 @@ import tifffile
 from builders.documents import array, group
 from builders.fake_stores import MemoryStore
 from builders.images_view import images
-from builders.views import folder_at, whole
+from builders.views import content_of, folder_at
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +70,7 @@ def tiffs(keys: dict[str, bytes], folders: list[str]) -> Iterator[tuple[str, byt
         folder = folder_at(root, path)
         for name in folder.list():
             if name.endswith((".tiff", ".tif")):
-                yield name, whole(folder, name)
+                yield name, content_of(folder, name)
 
 
 def judged(data: bytes, caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -23,9 +23,7 @@ from builders.documents import (
 )
 from builders.fake_stores import ForwardingStore, MemoryStore
 from builders.folders import write_keys
-from builders.views import folder_at as at
-from builders.views import view_of
-from builders.views import whole as content
+from builders.views import content_of, folder_at, view_of
 
 from zarrfuse.errors import Corrupt, Denied, NotFound, NotSupported
 from zarrfuse.formats.segments import Rendered
@@ -51,7 +49,7 @@ view = partial(view_of, "images", root_name="root")
 
 
 def image(root: Folder, path: str) -> Any:
-    return tifffile.imread(io.BytesIO(content(root, path)))
+    return tifffile.imread(io.BytesIO(content_of(root, path)))
 
 
 def tree(folder: Folder) -> dict[str, Entry]:
@@ -95,9 +93,9 @@ def test_every_chunk_of_the_grid_is_a_tiff_whatever_its_key(
     assert image(root, "a/c/0/1.tiff").tolist() == [[1, 2], [3, 4]]
     assert image(root, "a/c/1/0.tiff").tolist() == [[7, 7], [7, 7]]
     assert image(root, "a/a.tiff").tolist() == [[7, 7, 1, 2], [7, 7, 3, 4], [7] * 4, [7] * 4]
-    whole = np.load(io.BytesIO(content(root, "a/a.npy")))
+    whole = np.load(io.BytesIO(content_of(root, "a/a.npy")))
     assert whole.tolist() == image(root, "a/a.tiff").tolist()
-    assert content(root, "a/zarr.json") == document
+    assert content_of(root, "a/zarr.json") == document
 
 
 def test_a_chunk_is_cropped_to_its_array() -> None:
@@ -105,23 +103,25 @@ def test_a_chunk_is_cropped_to_its_array() -> None:
     root = view(keys)
     assert image(root, "c/0/0.tiff").tolist() == [[5, 6], [7, 8]]
     assert image(root, "c/1/2.tiff").ravel().tolist() == [1]
-    assert at(root, "c/1").lookup("2.tiff").size < at(root, "c/0").lookup("0.tiff").size
+    assert (
+        folder_at(root, "c/1").lookup("2.tiff").size < folder_at(root, "c/0").lookup("0.tiff").size
+    )
 
 
 def test_leading_dimensions_are_the_pages_of_a_chunk() -> None:
     data = bytes(range(12))
     root = view({"zarr.json": array((3, 2, 2), (3, 2, 2)), "c/0/0/0": data})
-    with tifffile.TiffFile(io.BytesIO(content(root, "c/0/0/0.tiff"))) as file:
+    with tifffile.TiffFile(io.BytesIO(content_of(root, "c/0/0/0.tiff"))) as file:
         assert len(file.pages) == 3
         assert [page.asarray().tobytes() for page in file.pages] == [data[:4], data[4:8], data[8:]]
 
 
 def test_a_scalar_is_one_chunk() -> None:
     root = view({"a/zarr.json": array((), ()), "a/c": b"\x05"})
-    assert sorted(at(root, "a").list()) == ["a.npy", "a.tiff", "c.tiff", "zarr.json"]
-    assert np.load(io.BytesIO(content(root, "a/a.npy"))) == 5
+    assert sorted(folder_at(root, "a").list()) == ["a.npy", "a.tiff", "c.tiff", "zarr.json"]
+    assert np.load(io.BytesIO(content_of(root, "a/a.npy"))) == 5
     assert image(root, "a/c.tiff") == 5
-    facts = at(root, "a").facts("c.tiff").to_json()
+    facts = folder_at(root, "a").facts("c.tiff").to_json()
     assert (facts["key"], facts["stored_key"], facts["chunk_coords"]) == ("c.tiff", "c", [])
 
 
@@ -159,9 +159,9 @@ def test_a_node_is_called_without_its_endings(name: str) -> None:
         f"{name}/s0.zarr/zarr.json": array(),
     }
     root = view(keys)
-    assert at(root, name).list().keys() == {"zarr.json", "s0.zarr", "exp05.ome.tiff"}
+    assert folder_at(root, name).list().keys() == {"zarr.json", "s0.zarr", "exp05.ome.tiff"}
     shown = {"zarr.json", "c", "s0.tiff", "s0.npy", "s0.png"}
-    assert at(root, f"{name}/s0.zarr").list().keys() == shown
+    assert folder_at(root, f"{name}/s0.zarr").list().keys() == shown
 
 
 # -- times
@@ -188,7 +188,7 @@ def test_what_is_decoded_lasts_only_where_chunks_do() -> None:
         root = view(MemoryStore(keys, permanent=permanent), ttl_s)
         for path in (*WHOLE, *CHUNKS):
             folder, _, name = path.rpartition("/")
-            reader = at(root, folder).open(name)
+            reader = folder_at(root, folder).open(name)
             assert isinstance(reader, Rendered)
             assert reader.lasting is lasting
             reader.close()
@@ -220,23 +220,27 @@ def test_stored_files_win_over_renderings_and_chunks_over_stored_files() -> None
             "a/c/0/notes.txt": b"beside",
         }
     )
-    assert content(root, "a/a.tiff") == b"mine"
-    assert at(root, "a").lookup("a.npy").kind is Kind.FOLDER
-    assert content(root, "a/a.npy/x") == b"a folder"
+    assert content_of(root, "a/a.tiff") == b"mine"
+    assert folder_at(root, "a").lookup("a.npy").kind is Kind.FOLDER
+    assert content_of(root, "a/a.npy/x") == b"a folder"
     assert image(root, "a/c/0/0.tiff").tolist() == [[0, 0], [0, 0]]
-    assert content(root, "a/c/0/notes.txt") == b"beside"
-    assert sorted(at(root, "a/c/0").list()) == ["0.tiff", "1.tiff", "notes.txt"]
-    assert sorted(at(root, "a").list()) == ["a.npy", "a.png", "a.tiff", "c", "zarr.json"]
+    assert content_of(root, "a/c/0/notes.txt") == b"beside"
+    assert sorted(folder_at(root, "a/c/0").list()) == ["0.tiff", "1.tiff", "notes.txt"]
+    assert sorted(folder_at(root, "a").list()) == ["a.npy", "a.png", "a.tiff", "c", "zarr.json"]
 
 
 def test_of_one_name_there_is_one_file() -> None:
     stored = view({"a/zarr.json": array((), ()), "a/c.tiff": b"mine"})
-    assert sorted(e.name for e in at(stored, "a").scan()) == [
+    assert sorted(e.name for e in folder_at(stored, "a").scan()) == [
         *("a.npy", "a.tiff", "c.tiff", "zarr.json")
     ]
-    assert content(stored, "a/c.tiff") == b"mine"
+    assert content_of(stored, "a/c.tiff") == b"mine"
     called_c = view({"c/zarr.json": array((), ()), "c/c": b"\x05"})
-    assert sorted(e.name for e in at(called_c, "c").scan()) == ["c.npy", "c.tiff", "zarr.json"]
+    assert sorted(e.name for e in folder_at(called_c, "c").scan()) == [
+        "c.npy",
+        "c.tiff",
+        "zarr.json",
+    ]
     assert tree(called_c).keys() == {"c/c.npy", "c/c.tiff", "c/zarr.json"}
     assert image(called_c, "c/c.tiff") == 5
 
@@ -253,23 +257,30 @@ def test_parts_are_hidden_and_what_is_no_chunk_is_shown() -> None:
             "README.txt": b"hello",
         }
     )
-    assert sorted(at(root, "a").list()) == ["7", "a.npy", "a.png", "a.tiff", "c", "zarr.json"]
-    assert content(root, "README.txt") == b"hello"
+    assert sorted(folder_at(root, "a").list()) == [
+        "7",
+        "a.npy",
+        "a.png",
+        "a.tiff",
+        "c",
+        "zarr.json",
+    ]
+    assert content_of(root, "README.txt") == b"hello"
     assert image(root, "a/c/0/1.tiff").tolist() == [[1, 2], [3, 4]]
     for hidden in ("0", "1"):
         with pytest.raises(NotFound):
-            at(root, "a").lookup(hidden)
+            folder_at(root, "a").lookup(hidden)
     with pytest.raises(Corrupt, match=r"a: chunk 1/0: part `\.index` is missing"):
-        content(root, "a/c/1/0.tiff")
+        content_of(root, "a/c/1/0.tiff")
 
 
 @pytest.mark.parametrize("name", ["2.tiff", "00.tiff", "0", "0.tif", "-1.tiff", ".tiff", "c"])
 def test_what_is_no_chunk_of_the_grid_is_not_there(name: str) -> None:
     root = view({"zarr.json": array(), "c/0/0": bytes(4)})
     with pytest.raises(NotFound):
-        at(root, "c/0").lookup(name)
+        folder_at(root, "c/0").lookup(name)
     with pytest.raises(NotFound):
-        at(root, "c/0").open(name)
+        folder_at(root, "c/0").open(name)
 
 
 def test_what_leads_out_of_the_store_is_shown_and_denied(tmp_path: Path) -> None:
@@ -279,12 +290,12 @@ def test_what_leads_out_of_the_store_is_shown_and_denied(tmp_path: Path) -> None
     (store / "c/0/1").symlink_to(tmp_path / "out/chunk")
     (store / "c/2").symlink_to(tmp_path / "out/folder")
     root = view(LocalStore(str(store)))
-    assert at(root, "c/0").list()["1.tiff"].denied
-    assert at(root, "c/0").lookup("1.tiff").denied
+    assert folder_at(root, "c/0").list()["1.tiff"].denied
+    assert folder_at(root, "c/0").lookup("1.tiff").denied
     with pytest.raises(Denied):
-        at(root, "c/0").open("1.tiff")
-    assert at(root, "c").list()["2"].denied
-    assert at(root, "c").lookup("2").denied
+        folder_at(root, "c/0").open("1.tiff")
+    assert folder_at(root, "c").list()["2"].denied
+    assert folder_at(root, "c").lookup("2").denied
 
 
 def test_an_array_whose_chunks_lead_out_of_the_store_can_be_listed(tmp_path: Path) -> None:
@@ -298,7 +309,7 @@ def test_an_array_whose_chunks_lead_out_of_the_store_can_be_listed(tmp_path: Pat
     assert listed["c"].denied
     assert root.lookup("c").denied
     with pytest.raises(Denied):
-        content(root, "root.npy")
+        content_of(root, "root.npy")
 
 
 def test_a_link_leads_to_where_its_goal_is_shown(tmp_path: Path) -> None:
@@ -307,10 +318,10 @@ def test_a_link_leads_to_where_its_goal_is_shown(tmp_path: Path) -> None:
     (tmp_path / "a/0/link").symlink_to("../../d")
     (tmp_path / "a/moved").symlink_to("0")
     root = view(LocalStore(str(tmp_path)))
-    assert at(root, "a").readlink("link") == "../d"
-    assert at(root, "a").readlink("moved") == "c/0"
-    assert at(root, "a/c/0").lookup("link").kind is Kind.LINK
-    assert at(root, "a/c/0").readlink("link") == "../../../d"
+    assert folder_at(root, "a").readlink("link") == "../d"
+    assert folder_at(root, "a").readlink("moved") == "c/0"
+    assert folder_at(root, "a/c/0").lookup("link").kind is Kind.LINK
+    assert folder_at(root, "a/c/0").readlink("link") == "../../../d"
 
 
 # -- large grids
@@ -329,15 +340,15 @@ def test_of_a_huge_grid_what_is_stored_is_listed_and_all_is_there(
         ["5"] if large == 0 else [str(n) for n in range(10)],
         ["7.tiff"] if large == 1 else [f"{n}.tiff" for n in range(10)],
     ]
-    assert sorted(at(root, "c").list()) == names[0]
-    assert sorted(at(root, "c/5").list()) == names[1]
+    assert sorted(folder_at(root, "c").list()) == names[0]
+    assert sorted(folder_at(root, "c/5").list()) == names[1]
     far = [0, 0]
     far[large] = 987_654_321
     assert image(root, f"c/{far[0]}/{far[1]}.tiff") == 0
     assert image(root, "c/5/7.tiff") == 5
     far[large] = 10**9
     with pytest.raises(NotFound):
-        content(root, f"c/{far[0]}/{far[1]}.tiff")
+        content_of(root, f"c/{far[0]}/{far[1]}.tiff")
 
 
 def test_sizes_of_many_chunks_are_not_computed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,7 +361,7 @@ def test_sizes_of_many_chunks_are_not_computed_one_by_one(monkeypatch: pytest.Mo
         asked.append(arguments)
         return compute(files, *arguments)
 
-    folder = at(view(keys, inf), "c")
+    folder = folder_at(view(keys, inf), "c")
     folder.lookup("0.tiff")
     monkeypatch.setattr(ChunkFiles, "_rendered_size", rendered_size)
     assert len(folder.list()) == count
@@ -381,8 +392,8 @@ def test_stored_tiff_files_are_passed_on_as_they_are(suffix: str, magic: bytes) 
     keys = suffix_keys(suffix)
     root = view({"a/zarr.json": array(keys=keys, fill_value=7), f"a/c/0/1{suffix}": stored})
     assert sorted(name for name in tree(root) if "/c/" in name) == CHUNKS
-    assert content(root, "a/c/0/1.tiff") == stored
-    assert at(root, "a/c/0").list()["1.tiff"].size == len(stored)
+    assert content_of(root, "a/c/0/1.tiff") == stored
+    assert folder_at(root, "a/c/0").list()["1.tiff"].size == len(stored)
     assert image(root, "a/c/0/0.tiff").tolist() == [[7, 7], [7, 7]]
 
 
@@ -390,11 +401,11 @@ def test_the_parts_of_a_stored_tiff_are_merged() -> None:
     document = array(keys=suffix_keys(".tiff"), transformers=[concat_parts("", ".index")])
     keys = {"a/zarr.json": document, "a/c/0/0.tiff": TIFF, "a/c/0/0.tiff.index": b"index"}
     root = view({**keys, "a/c/0/1.tiff": TIFF})
-    assert content(root, "a/c/0/0.tiff") == TIFF + b"index"
-    assert at(root, "a/c/0").lookup("0.tiff").size == len(TIFF) + 5
-    at(root, "a/c/0").open("1.tiff").close()  # as in the other views, reading says it
+    assert content_of(root, "a/c/0/0.tiff") == TIFF + b"index"
+    assert folder_at(root, "a/c/0").lookup("0.tiff").size == len(TIFF) + 5
+    folder_at(root, "a/c/0").open("1.tiff").close()  # as in the other views, reading says it
     with pytest.raises(Corrupt, match="index` is missing"):
-        content(root, "a/c/0/1.tiff")
+        content_of(root, "a/c/0/1.tiff")
 
 
 def test_a_suffix_alone_makes_no_tiff() -> None:
@@ -412,11 +423,11 @@ def test_among_stored_tiff_files_one_that_is_none_cannot_be_read() -> None:
             "a/c/1/1.tiff": b"",
         }
     )
-    assert content(root, "a/c/0/0.tiff") == TIFF
+    assert content_of(root, "a/c/0/0.tiff") == TIFF
     with pytest.raises(Corrupt, match=r"a: chunk c/0/1: is no TIFF file"):
-        content(root, "a/c/0/1.tiff")
+        content_of(root, "a/c/0/1.tiff")
     with pytest.raises(Corrupt, match=r"a: chunk c/1/1: is no TIFF file"):
-        content(root, "a/c/1/1.tiff")
+        content_of(root, "a/c/1/1.tiff")
 
 
 def test_a_first_chunk_is_still_looked_for_where_there_was_none(tmp_path: Path) -> None:
@@ -424,15 +435,15 @@ def test_a_first_chunk_is_still_looked_for_where_there_was_none(tmp_path: Path) 
     root = view(LocalStore(str(tmp_path)))
     assert image(root, "a/c/0/0.tiff").tolist() == [[0, 0], [0, 0]]
     write_keys(tmp_path, {"a/c/0/0.tiff": TIFF})
-    assert content(root, "a/c/0/0.tiff") == TIFF
+    assert content_of(root, "a/c/0/0.tiff") == TIFF
 
 
 def test_where_no_stored_chunk_can_be_read_its_key_tells() -> None:
     document = array(keys=suffix_keys(".tiff"), transformers=[concat_parts("", ".index")])
     stored = view({"zarr.json": document, "c/0/0.tiff": TIFF})
-    assert at(stored, "c/0").lookup("0.tiff").size == len(TIFF)
+    assert folder_at(stored, "c/0").lookup("0.tiff").size == len(TIFF)
     with pytest.raises(Corrupt, match="index` is missing"):
-        content(stored, "c/0/0.tiff")
+        content_of(stored, "c/0/0.tiff")
 
 
 @pytest.mark.parametrize("broken, passed_on", [(15, True), (16, False)])
@@ -442,15 +453,15 @@ def test_few_broken_chunks_are_looked_at_until_one_tells(broken: int, passed_on:
     keys |= {f"c/{broken}.tiff": b"", f"c/{broken}.tiff.i": b"\7"}  # is no TIFF file
     root = view({"zarr.json": document, **keys}, inf)
     # The chunk that is none decides that none is; behind too many broken ones, the keys decide.
-    size = at(root, "c").lookup(f"{broken}.tiff").size
+    size = folder_at(root, "c").lookup(f"{broken}.tiff").size
     assert (size > 1) is passed_on
 
 
 def test_an_empty_chunk_does_not_tell_what_the_others_are() -> None:
     document = array(keys=suffix_keys(".tiff"))  # perhaps it is just being written
     root = view({"a/zarr.json": document, "a/c/0/0.tiff": b"", "a/c/0/1.tiff": TIFF}, inf)
-    assert at(root, "a/c/0").list()["1.tiff"].size == len(TIFF)
-    assert content(root, "a/c/0/1.tiff") == TIFF
+    assert folder_at(root, "a/c/0").list()["1.tiff"].size == len(TIFF)
+    assert content_of(root, "a/c/0/1.tiff") == TIFF
 
 
 def test_what_a_search_for_stored_chunks_came_to_is_believed_for_a_while(
@@ -493,11 +504,11 @@ def node_of(chunks: ChunksView) -> ArrayNode:
 def test_a_node_that_must_not_be_loaded_is_as_in_chunks() -> None:
     document = array(mystery=1)
     root = view({"a/zarr.json": document, "a/c/0/0": bytes(4), "a/b/zarr.json": array()})
-    assert sorted(at(root, "a").list()) == ["b", "c", "zarr.json"]
-    assert content(root, "a/zarr.json") == document
+    assert sorted(folder_at(root, "a").list()) == ["b", "c", "zarr.json"]
+    assert content_of(root, "a/zarr.json") == document
     with pytest.raises(NotSupported, match="mystery"):
-        content(root, "a/c/0/0")
-    assert "b.tiff" in at(root, "a/b").list()
+        content_of(root, "a/c/0/0")
+    assert "b.tiff" in folder_at(root, "a/b").list()
 
 
 def test_an_array_that_nobody_could_decode_is_listed_and_refused(
@@ -508,10 +519,10 @@ def test_an_array_that_nobody_could_decode_is_listed_and_refused(
     root = view({"a/zarr.json": json.dumps(document).encode(), "a/c/0/0": bytes(4)})
     for path in (*WHOLE, *CHUNKS):
         folder, _, name = path.rpartition("/")
-        assert at(root, folder).list()[name].size > 0
+        assert folder_at(root, folder).list()[name].size > 0
         with pytest.raises(NotSupported, match="fill_value: is missing"):
-            at(root, folder).open(name)
-    assert "fill_value" in at(root, "a").facts(None).to_json()["not_decoded"]
+            folder_at(root, folder).open(name)
+    assert "fill_value" in folder_at(root, "a").facts(None).to_json()["not_decoded"]
     assert "not decoded: a/zarr.json: fill_value: is missing" in caplog.text
 
 
@@ -519,9 +530,9 @@ def test_stored_tiff_files_are_passed_on_whether_they_can_be_decoded_or_not() ->
     document = json.loads(array(keys=suffix_keys(".tiff"), codecs=[{"name": "unheard.of"}]))
     del document["fill_value"]
     root = view({"a/zarr.json": json.dumps(document).encode(), "a/c/0/0.tiff": TIFF})
-    assert content(root, "a/c/0/0.tiff") == TIFF
+    assert content_of(root, "a/c/0/0.tiff") == TIFF
     with pytest.raises(NotSupported):
-        at(root, "a/c/0").open("1.tiff")
+        folder_at(root, "a/c/0").open("1.tiff")
 
 
 def test_an_unknown_codec_is_told_of_when_a_file_is_opened() -> None:
@@ -529,15 +540,15 @@ def test_an_unknown_codec_is_told_of_when_a_file_is_opened() -> None:
     root = view({"a/zarr.json": array(codecs=codecs), "a/c/0/0": bytes(4)})
     for path in (*WHOLE, "a/c/0/0.tiff"):
         folder, _, name = path.rpartition("/")
-        assert at(root, folder).lookup(name).size > 0
+        assert folder_at(root, folder).lookup(name).size > 0
         with pytest.raises(NotSupported, match=r"unheard\.of"):
-            at(root, folder).open(name)
-    assert "unheard.of" in at(root, "a").facts(None).to_json()["not_decoded"]
+            folder_at(root, folder).open(name)
+    assert "unheard.of" in folder_at(root, "a").facts(None).to_json()["not_decoded"]
 
 
 def test_unknown_codecs_are_not_looked_for_in_the_event_loop() -> None:
     codecs = [{"name": "bytes"}, {"name": "unheard.of"}]
-    folder = at(view({"a/zarr.json": array(codecs=codecs)}, inf), "a")
+    folder = folder_at(view({"a/zarr.json": array(codecs=codecs)}, inf), "a")
     folder.list()
     with pytest.raises(BlockingIOError):
         folder.open("a.npy", wait=False)
@@ -546,10 +557,10 @@ def test_unknown_codecs_are_not_looked_for_in_the_event_loop() -> None:
 def test_a_type_that_tiff_lacks_has_only_npy_and_facts_say_so() -> None:
     document = array(data_type="complex64", fill_value=[0.0, 0.0])
     root = view({"a/zarr.json": document, "a/c/0/0": bytes(32)})
-    assert sorted(at(root, "a").list()) == ["a.npy", "zarr.json"]
+    assert sorted(folder_at(root, "a").list()) == ["a.npy", "zarr.json"]
     with pytest.raises(NotFound):
-        at(root, "a").lookup("c")
-    told = at(root, "a").facts(None).to_json()["renderings"]
+        folder_at(root, "a").lookup("c")
+    told = folder_at(root, "a").facts(None).to_json()["renderings"]
     assert isinstance(told["a.npy"], int)
     assert "complex64" in told["c"]
     assert "complex64" in told["a.tiff"]
@@ -560,24 +571,25 @@ def test_elements_without_a_size_have_no_rendering() -> None:
     root = view(
         {"a/zarr.json": array(data_type="string", fill_value="", codecs=[{"name": "vlen-utf8"}])}
     )
-    assert sorted(at(root, "a").list()) == ["zarr.json"]
-    told = at(root, "a").facts(None).to_json()["renderings"]
+    assert sorted(folder_at(root, "a").list()) == ["zarr.json"]
+    told = folder_at(root, "a").facts(None).to_json()["renderings"]
     assert told.keys() == {"c", "a.tiff", "a.npy", "a.png"}
     assert all("string" in reason for reason in told.values())
 
 
 def test_an_array_without_elements_is_a_numpy_file() -> None:
     root = view({"a/zarr.json": array((0, 4))})
-    assert sorted(at(root, "a").list()) == ["a.npy", "zarr.json"]
-    assert np.load(io.BytesIO(content(root, "a/a.npy"))).shape == (0, 4)
+    assert sorted(folder_at(root, "a").list()) == ["a.npy", "zarr.json"]
+    assert np.load(io.BytesIO(content_of(root, "a/a.npy"))).shape == (0, 4)
 
 
 def test_an_array_larger_than_any_file_says_so() -> None:
     root = view({"a/zarr.json": array((10**10, 10**10), (10**10, 10**10))})
-    assert "zarr.json" in at(root, "a").list()
-    assert not [name for name in at(root, "a").list() if name in ("a.npy", "a.tiff", "c")]
+    assert "zarr.json" in folder_at(root, "a").list()
+    assert not [name for name in folder_at(root, "a").list() if name in ("a.npy", "a.tiff", "c")]
     assert (
-        "more bytes than a file can" in at(root, "a").facts(None).to_json()["renderings"]["a.npy"]
+        "more bytes than a file can"
+        in folder_at(root, "a").facts(None).to_json()["renderings"]["a.npy"]
     )
 
 
@@ -592,15 +604,20 @@ def test_an_array_larger_than_any_file_says_so() -> None:
 )
 def test_fewer_formats_are_shown(formats: tuple[str, ...], names: list[str]) -> None:
     root = view({"a/zarr.json": array(), "a/c/0/0": bytes(4)}, formats=formats)
-    assert sorted(at(root, "a").list()) == names
-    assert set(at(root, "a").facts(None).to_json().get("renderings", {})) <= {*names, "c/0/0.tiff"}
+    assert sorted(folder_at(root, "a").list()) == names
+    assert set(folder_at(root, "a").facts(None).to_json().get("renderings", {})) <= {
+        *names,
+        "c/0/0.tiff",
+    }
 
 
 def test_a_name_too_long_for_a_file_is_left_out() -> None:
     name = "n" * 252
     root = view({f"{name}/zarr.json": array()})
-    assert sorted(at(root, name).list()) == ["c", "zarr.json"]
-    assert "more than 255" in at(root, name).facts(None).to_json()["renderings"][f"{name}.npy"]
+    assert sorted(folder_at(root, name).list()) == ["c", "zarr.json"]
+    assert (
+        "more than 255" in folder_at(root, name).facts(None).to_json()["renderings"][f"{name}.npy"]
+    )
 
 
 # -- Zarr v2
@@ -620,7 +637,7 @@ def test_an_array_that_plain_keeps_as_zarr_v2_is_shown() -> None:
     document = {**json.loads(v2_array()), "compressor": None, "filters": filters}
     root = view({"a/.zarray": json.dumps(document).encode(), "a/0.1": b"\1\1\1\1"})
     assert image(root, "a/c/0/1.tiff").tolist() == [[1, 2], [3, 4]]
-    assert "kept_as_v2" not in at(root, "a").facts(None).to_json()
+    assert "kept_as_v2" not in folder_at(root, "a").facts(None).to_json()
 
 
 # -- pyramids
@@ -654,12 +671,12 @@ def test_a_pyramid_is_an_ome_tiff_of_its_group() -> None:
     root = view(pyramid())
     files = tree(root)
     assert "g/g.ome.tiff" in files
-    with tifffile.TiffFile(io.BytesIO(content(root, "g/g.ome.tiff"))) as file:
+    with tifffile.TiffFile(io.BytesIO(content_of(root, "g/g.ome.tiff"))) as file:
         assert file.is_ome
         levels = file.series[0].levels
         assert [level.shape for level in levels] == [(64, 64), (32, 32)]
         assert [np.unique(level.asarray()).tolist() for level in levels] == [[1], [2]]
-    assert at(root, "g").facts(None).to_json()["renderings"] == {
+    assert folder_at(root, "g").facts(None).to_json()["renderings"] == {
         "g.ome.tiff": files["g/g.ome.tiff"].size
     }
 
@@ -668,8 +685,8 @@ def test_a_pyramid_that_is_none_says_why() -> None:
     keys = pyramid()
     del keys["g/s1/zarr.json"]
     root = view(keys)
-    assert sorted(at(root, "g").list()) == ["s0", "zarr.json"]
-    assert "s1" in at(root, "g").facts(None).to_json()["renderings"]["g.ome.tiff"]
+    assert sorted(folder_at(root, "g").list()) == ["s0", "zarr.json"]
+    assert "s1" in folder_at(root, "g").facts(None).to_json()["renderings"]["g.ome.tiff"]
 
 
 class WatchedStore(ForwardingStore):
@@ -690,14 +707,14 @@ def test_a_pyramid_is_as_old_as_the_newest_of_its_documents(tmp_path: Path) -> N
     write_keys(tmp_path, pyramid())  # the last one is the newest
     newest = os.stat(tmp_path / "g/s1/zarr.json").st_mtime_ns
     assert os.stat(tmp_path / "g/zarr.json").st_mtime_ns < newest
-    assert at(view(LocalStore(str(tmp_path))), "g").lookup("g.ome.tiff").mtime_ns == newest
+    assert folder_at(view(LocalStore(str(tmp_path))), "g").lookup("g.ome.tiff").mtime_ns == newest
 
 
 def test_a_pyramid_with_a_level_that_nobody_could_decode_is_refused() -> None:
     keys = pyramid()
     document = json.loads(keys["g/s1/zarr.json"])
     del document["fill_value"]
-    folder = at(view({**keys, "g/s1/zarr.json": json.dumps(document).encode()}), "g")
+    folder = folder_at(view({**keys, "g/s1/zarr.json": json.dumps(document).encode()}), "g")
     assert folder.lookup("g.ome.tiff").size
     with pytest.raises(NotSupported, match="fill_value: is missing"):
         folder.open("g.ome.tiff")
@@ -706,7 +723,7 @@ def test_a_pyramid_with_a_level_that_nobody_could_decode_is_refused() -> None:
 def test_a_pyramid_whose_name_is_too_long_for_a_file_says_so() -> None:
     name = "g" * 250
     keys = {key.replace("g/", f"{name}/", 1): data for key, data in pyramid().items()}
-    folder = at(view(keys), name)
+    folder = folder_at(view(keys), name)
     assert f"{name}.ome.tiff" not in folder.list()
     assert (
         "its name would have 259 bytes"
@@ -720,15 +737,15 @@ def test_levels_are_looked_at_when_their_group_is() -> None:
     root.list()
     root.lookup("g")
     assert store.asked == {""}
-    at(root, "g").lookup("s0")
+    folder_at(root, "g").lookup("s0")
     assert store.asked == {"", "g"}
-    at(root, "g").list()
+    folder_at(root, "g").list()
     assert store.asked == {"", "g", "g/s0", "g/s1"}
 
 
 def test_the_picture_of_an_array_takes_the_pyramid_around_it() -> None:
     root = view(pyramid())
-    with tifffile.TiffFile(io.BytesIO(content(root, "g/s1/s1.tiff"))) as file:
+    with tifffile.TiffFile(io.BytesIO(content_of(root, "g/s1/s1.tiff"))) as file:
         xres, _ = file.pages[0].tags["XResolution"].value
         metadata = file.imagej_metadata
     assert xres
@@ -755,10 +772,10 @@ def test_slices_behind_channels_are_read_as_they_are() -> None:
         dimension_names=axes,
     )
     root = view({"a/zarr.json": document, "a/c/0/0/0/0/0": data.tobytes()})
-    with tifffile.TiffFile(io.BytesIO(content(root, "a/a.tiff"))) as file:
+    with tifffile.TiffFile(io.BytesIO(content_of(root, "a/a.tiff"))) as file:
         pages = np.stack([page.asarray() for page in file.pages])
     assert np.array_equal(np.sort(pages.ravel()), np.sort(data.ravel()))
-    assert np.array_equal(tifffile.imread(io.BytesIO(content(root, "a/a.tiff"))), data)
+    assert np.array_equal(tifffile.imread(io.BytesIO(content_of(root, "a/a.tiff"))), data)
 
 
 @pytest.fixture
@@ -779,7 +796,7 @@ def test_a_picture_is_planned_with_the_coarser_levels_there_are_now(
 ) -> None:
     keys = pyramid()
     write_keys(tmp_path, keys)
-    folder = at(view(LocalStore(str(tmp_path))), "g/s0")
+    folder = folder_at(view(LocalStore(str(tmp_path))), "g/s0")
     folder.lookup("s0.png")
     folder.lookup("s0.png")
     (tmp_path / "g/s1/zarr.json").unlink()
@@ -797,7 +814,7 @@ def test_a_file_is_made_anew_when_the_pyramid_around_its_array_says_something_el
     tmp_path: Path,
 ) -> None:
     write_keys(tmp_path, pyramid())
-    folder = at(view(LocalStore(str(tmp_path))), "g/s0")
+    folder = folder_at(view(LocalStore(str(tmp_path))), "g/s0")
 
     def header() -> bytes:
         reader = folder.open("s0.tiff")
@@ -823,7 +840,7 @@ def test_nothing_is_decoded_ahead_on_slow_storage(monkeypatch: pytest.MonkeyPatc
         ),
     )
     for keys in ({"a/zarr.json": array()}, slow()):
-        at(view(keys), "a").open("a.npy").close()
+        folder_at(view(keys), "a").open("a.npy").close()
     assert ahead == [True, False]
 
 
@@ -833,7 +850,7 @@ def test_no_picture_is_made_of_a_level_on_slow_storage(planned: list[list[str]])
     document = json.loads(keys["g/zarr.json"])
     document["extensions"] = [{**tiers, "must_understand": False}]
     keys["g/zarr.json"] = json.dumps(document).encode()
-    at(view(keys), "g/s0").lookup("s0.png")
+    folder_at(view(keys), "g/s0").lookup("s0.png")
     assert planned == [[]]
 
 
@@ -852,7 +869,7 @@ def test_no_pyramid_with_a_level_on_slow_storage_is_decoded_ahead(
         keys = pyramid()
         document = json.loads(keys["g/zarr.json"])
         keys["g/zarr.json"] = json.dumps({**document, **extensions}).encode()
-        at(view(keys), "g").open("g.ome.tiff").close()
+        folder_at(view(keys), "g").open("g.ome.tiff").close()
     assert ahead == [True, False]
 
 
@@ -868,18 +885,18 @@ def test_an_array_on_slow_storage_has_no_picture_and_warns(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     root = view({**slow(), "a/c/0/0": bytes(4)})
-    assert sorted(at(root, "a").list()) == ["a.npy", "a.tiff", "c", "zarr.json"]
-    assert "slow" in at(root, "a").facts(None).to_json()["renderings"]["a.png"]
+    assert sorted(folder_at(root, "a").list()) == ["a.npy", "a.tiff", "c", "zarr.json"]
+    assert "slow" in folder_at(root, "a").facts(None).to_json()["renderings"]["a.png"]
     assert not caplog.records
-    at(root, "a").open("a.npy").close()
+    folder_at(root, "a").open("a.npy").close()
     assert "is on slow storage" in caplog.text
 
 
 def test_no_chunk_on_slow_storage_is_looked_at_to_list_it(caplog: pytest.LogCaptureFixture) -> None:
     root = view({**slow(keys=suffix_keys(".tiff")), "a/c/0/0.tiff": TIFF})
-    assert at(root, "a/c/0").list()["0.tiff"].size == len(TIFF)
+    assert folder_at(root, "a/c/0").list()["0.tiff"].size == len(TIFF)
     assert not caplog.records
-    assert content(root, "a/c/0/0.tiff") == TIFF
+    assert content_of(root, "a/c/0/0.tiff") == TIFF
     assert "is on slow storage" in caplog.text
 
 
@@ -888,26 +905,29 @@ def test_no_chunk_on_slow_storage_is_looked_at_to_list_it(caplog: pytest.LogCapt
 
 def test_facts_of_a_chunk() -> None:
     root = view({"a/zarr.json": array(keys=v2_keys()), "a/0.1": bytes(4)})
-    stored = at(root, "a/c/0").facts("1.tiff").to_json()
+    stored = folder_at(root, "a/c/0").facts("1.tiff").to_json()
     expected = {"view": "images", "path": "a/c/0/1.tiff", "node": "a", "kind": "file"}
     expected |= {"key": "c/0/1.tiff", "stored_key": "0.1", "chunk_coords": [0, 1], "stored_size": 4}
-    assert stored.items() >= {**expected, "size": at(root, "a/c/0").lookup("1.tiff").size}.items()
-    absent = at(root, "a/c/1").facts("1.tiff").to_json()
+    assert (
+        stored.items()
+        >= {**expected, "size": folder_at(root, "a/c/0").lookup("1.tiff").size}.items()
+    )
+    absent = folder_at(root, "a/c/1").facts("1.tiff").to_json()
     assert (absent["stored_key"], absent["chunk_coords"]) == ("1.1", [1, 1])
     assert "stored_size" not in absent
     assert absent["shape"] == [4, 4]
     with pytest.raises(NotFound):
-        at(root, "a/c/1").facts("2.tiff").to_json()
+        folder_at(root, "a/c/1").facts("2.tiff").to_json()
 
 
 def test_facts_of_renderings_and_nodes() -> None:
     root = view({"a/zarr.json": array(), "a/notes.txt": b"n"})
-    folder = at(root, "a")
+    folder = folder_at(root, "a")
     told = folder.facts("a.tiff").to_json()
     assert (told["path"], told["node"], told["shape"]) == ("a/a.tiff", "a", [4, 4])
     assert told["size"] == folder.lookup("a.tiff").size
     sizes = {name: folder.lookup(name).size for name in ("a.tiff", "a.npy", "a.png")}
-    sizes["c/0/0.tiff"] = at(folder, "c/0").lookup("0.tiff").size
+    sizes["c/0/0.tiff"] = folder_at(folder, "c/0").lookup("0.tiff").size
     assert (
         folder.facts(None).to_json()["renderings"]
         == folder.facts("zarr.json").to_json()["renderings"]
@@ -924,7 +944,7 @@ def test_all_views_have_images_among_them() -> None:
     assert sorted(root.list()) == ["chunks", "images", "plain", "raw"]
     assert "demo.tiff" in root.child("images").list()
     assert image(root, "images/c/0/0.tiff").tolist() == [[1, 2], [3, 4]]
-    assert at(root, "images").facts("demo.npy").to_json()["path"] == "images/demo.npy"
+    assert folder_at(root, "images").facts("demo.npy").to_json()["path"] == "images/demo.npy"
 
 
 class ColdOnce(ForwardingStore):
@@ -942,12 +962,12 @@ class ColdOnce(ForwardingStore):
 def test_nothing_is_made_in_the_event_loop_and_then_all_is_at_hand() -> None:
     store = ColdOnce(MemoryStore({"a/zarr.json": array(), "a/c/0/0": bytes(4)}))
     root = view(store, inf)
-    folder = at(root, "a")
+    folder = folder_at(root, "a")
     with pytest.raises(BlockingIOError):
         folder.lookup("a.tiff", wait=False)
     for name in ("a.tiff", "a.npy", "a.png", "c"):
         folder.lookup(name)
-    chunks = at(root, "a/c/0")
+    chunks = folder_at(root, "a/c/0")
     with pytest.raises(BlockingIOError):
         chunks.lookup("0.tiff", wait=False)
     chunks.lookup("0.tiff")
@@ -970,15 +990,15 @@ def test_nothing_is_made_in_the_event_loop_and_then_all_is_at_hand() -> None:
 def test_no_header_is_made_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zarrfuse.views.images.framed._KEPT", 0)
     root = view({"a/zarr.json": array((5, 4))}, inf)
-    folder, chunks = at(root, "a"), at(root, "a/c/2")
+    folder, chunks = folder_at(root, "a"), folder_at(root, "a/c/2")
     folder.list()
     folder.open("a.tiff").close()
     reader = folder.open("a.tiff", wait=False)
     with pytest.raises(BlockingIOError):
         reader.readinto(memoryview(bytearray(8)), 0, wait=False)  # a large one is not kept
     reader.close()
-    assert tifffile.imread(io.BytesIO(content(root, "a/a.tiff"))).shape == (5, 4)
-    at(root, "a/c/0").lookup("0.tiff")
+    assert tifffile.imread(io.BytesIO(content_of(root, "a/a.tiff"))).shape == (5, 4)
+    folder_at(root, "a/c/0").lookup("0.tiff")
     with pytest.raises(NotFound):
         chunks.lookup("9.tiff")
     with pytest.raises(BlockingIOError):
@@ -994,5 +1014,5 @@ def test_one_error_of_a_library_costs_one_file(
 
     monkeypatch.setattr("zarrfuse.views.images.arrays.array_tiff", fails)
     root = view({"a/zarr.json": array()})
-    assert sorted(at(root, "a").list()) == ["a.npy", "a.png", "c", "zarr.json"]
+    assert sorted(folder_at(root, "a").list()) == ["a.npy", "a.png", "c", "zarr.json"]
     assert caplog.text.count("a: no a.tiff: RuntimeError: out of ideas") == 1

@@ -10,7 +10,7 @@ import pytest
 import zarr
 from builders.array_layouts import Layout, chunk_boxes, chunk_file, unlike_values
 from builders.images_view import ALL, assert_npy, assert_tiff, images, rendering
-from builders.views import whole
+from builders.views import content_of
 from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
 
 from zarrfuse.stores.local.store import LocalStore
@@ -33,10 +33,10 @@ def assert_shown(folder: Path, layout: Layout, values: Any) -> None:
     root = images(store)
     array = zarr.open_array(folder, path=layout.name)
     np.testing.assert_array_equal(np.asarray(array[...]), values)  # what was left out is left out
-    assert_npy(whole(root, rendering(layout.name, "npy")), values)
-    assert_tiff(whole(root, rendering(layout.name, "tiff")), values)
+    assert_npy(content_of(root, rendering(layout.name, "npy")), values)
+    assert_tiff(content_of(root, rendering(layout.name, "tiff")), values)
     for coords, box in chunk_boxes(array):
-        assert_tiff(whole(root, f"{layout.name}/{chunk_file(coords)}"), values[box])
+        assert_tiff(content_of(root, f"{layout.name}/{chunk_file(coords)}"), values[box])
     store.close()
 
 

@@ -11,7 +11,8 @@ import zarr
 from builders.array_layouts import TIFF_TYPES, chunk_file, stored_grid
 from builders.fake_stores import MemoryStore
 from builders.images_view import assert_npy, assert_tiff, images
-from builders.views import opened, read, whole
+from builders.readers import read_range
+from builders.views import content_of, opened
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from numcodecs import get_codec
@@ -131,7 +132,7 @@ def test_picked_arrays_are_read_whole_and_in_ranges(picked: Picked) -> None:
     if picked.has_tiff:
         expected["a/a.tiff"] = assert_tiff
     for path, check in expected.items():
-        data = whole(root, path)
+        data = content_of(root, path)
         check(data, picked.values)
     files = list(expected)
     if picked.has_tiff:
@@ -140,13 +141,13 @@ def test_picked_arrays_are_read_whole_and_in_ranges(picked: Picked) -> None:
         )
         box = tuple(slice(at * step, None) for at, step in zip(last, picked.grid, strict=True))
         files.append(f"a/{chunk_file(last)}")
-        assert_tiff(whole(root, files[-1]), picked.values[box])
+        assert_tiff(content_of(root, files[-1]), picked.values[box])
         if picked.values.ndim >= 2:
             files.append("a/a.png")
     for path in files:
-        data = whole(root, path)
+        data = content_of(root, path)
         with opened(root, path) as reader:
             for start, part in picked.ranges:
                 offset = int(start * len(data))
                 size = int(part * (len(data) - offset))
-                assert read(reader, offset, size) == data[offset : offset + size]
+                assert read_range(reader, offset, size) == data[offset : offset + size]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import zarr
 from builders.fake_stores import ForwardingStore
+from builders.readers import read_range
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
@@ -98,12 +99,6 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
         decoder.close()
 
 
-def _read(pixels: Pixels, offset: int, count: int, *, wait: bool = True) -> bytes:
-    buffer = bytearray(count)
-    pixels.readinto(memoryview(buffer), offset, wait=wait)
-    return bytes(buffer)
-
-
 def _values(*shape: int, dtype: str = "u1") -> np.ndarray:
     return np.random.default_rng(2).integers(1, 250, shape).astype(dtype)
 
@@ -146,7 +141,7 @@ def test_any_range_is_that_slice_of_the_bytes(
     for _ in range(4):
         start = data.draw(st.integers(0, len(expected)))
         count = data.draw(st.integers(0, len(expected) - start))
-        assert _read(pixels, start, count) == expected[start : start + count]
+        assert read_range(pixels, start, count) == expected[start : start + count]
     pixels.close()
     decoder.close()
 
@@ -156,9 +151,9 @@ def test_without_waiting_what_is_decoded_is_given(opened: Opener) -> None:
     array, store = opened(values, chunks=(16, 30))
     pixels = Pixels(array, None, 0, ahead=True)
     with pytest.raises(BlockingIOError):
-        _read(pixels, 7, 400, wait=False)
-    assert _read(pixels, 7, 400) == values.tobytes()[7:407]
-    assert _read(pixels, 3, 1000, wait=False) == values.tobytes()[3:1003]
+        read_range(pixels, 7, 400, wait=False)
+    assert read_range(pixels, 7, 400) == values.tobytes()[7:407]
+    assert read_range(pixels, 3, 1000, wait=False) == values.tobytes()[3:1003]
     assert set(store.read) == {"c/0/0", "c/0/1", "c/0/2", "c/0/3"}
 
 
@@ -175,9 +170,9 @@ def _in_order(pixels: Pixels, expected: bytes, request: int, threads: int = 3) -
                 return
             count = min(request, pixels.size - offset)
             try:
-                found = _read(pixels, offset, count, wait=False)
+                found = read_range(pixels, offset, count, wait=False)
             except BlockingIOError:
-                found = _read(pixels, offset, count)
+                found = read_range(pixels, offset, count)
             assert found == expected[offset : offset + count]
 
     with ThreadPoolExecutor(threads) as pool:
@@ -210,10 +205,10 @@ def test_chunks_are_decoded_before_they_are_asked_for(opened: Opener) -> None:
     array, store = opened(values, chunks=(256, 1024))
     pixels = Pixels(array, None, 0, ahead=True)
     for offset in range(0, 4 * MIB, 256 * KIB):
-        _read(pixels, offset, 256 * KIB)
+        read_range(pixels, offset, 256 * KIB)
     _settled(pixels, array)
     assert len(store.read) > 32
-    assert _read(pixels, 4 * MIB, MIB, wait=False) == values.tobytes()[4 * MIB : 5 * MIB]
+    assert read_range(pixels, 4 * MIB, MIB, wait=False) == values.tobytes()[4 * MIB : 5 * MIB]
 
 
 @pytest.mark.parametrize("order", ["random", "backwards", "strided", "in order, not ahead"])
@@ -230,7 +225,7 @@ def test_nothing_more_is_decoded_when_reads_are_in_no_order(order: str, opened: 
         rows = rows[::16]
     needed = set()
     for row in rows[: len(rows) // 2]:
-        _read(pixels, row * 1024 + 300, 100)
+        read_range(pixels, row * 1024 + 300, 100)
         needed.add(f"c/{row // 1024}/{row % 1024 // 256}/1")
     _settled(pixels, array)
     assert set(store.read) == needed
@@ -242,7 +237,7 @@ def test_a_window_decodes_only_its_chunks(opened: Opener) -> None:
     pixels = Pixels(array, None, 0, ahead=True)
     for row in range(600, 856):
         start = (row * 4096 + 700) * 2
-        assert _read(pixels, start, 512) == values[row, 700:956].tobytes()
+        assert read_range(pixels, start, 512) == values[row, 700:956].tobytes()
     _settled(pixels, array)
     assert set(store.read) == {"c/1/1"}
 
@@ -255,7 +250,7 @@ def test_nothing_is_decoded_ahead_for_a_closed_file(opened: Opener) -> None:
     for _ in range(16):  # all threads that decode ahead have something else to do
         array.blocks._shared.threads.submit(go.wait, 20)
     for offset in range(0, 4 * MIB, MIB):
-        _read(pixels, offset, MIB)
+        read_range(pixels, offset, MIB)
     pixels.close()
     assert array.blocks.is_busy
     go.set()
@@ -298,10 +293,10 @@ def test_it_is_looked_ahead_seldom_and_not_too_far(
     asked = _asked(array, monkeypatch)
     pixels = Pixels(array, None, 0, ahead=True)
     for offset in range(0, 10 * MIB, 256 * KIB):
-        _read(pixels, offset, 256 * KIB)
+        read_range(pixels, offset, 256 * KIB)
     assert asked == [32 * MIB]
     for offset in range(10 * MIB, pixels.size, 256 * KIB):
-        _read(pixels, offset, 256 * KIB)
+        read_range(pixels, offset, 256 * KIB)
     assert len(asked) < 12
     assert sum(asked) == pixels.size - 3 * MIB
 
@@ -313,7 +308,7 @@ def test_of_deep_chunks_so_much_is_asked_for_as_fits_when_it_is_decoded(
     asked = _asked(array, monkeypatch)
     pixels = Pixels(array, None, 0, ahead=True)
     for offset in range(0, 3 * MIB, 128 * KIB):
-        _read(pixels, offset, 128 * KIB)
+        read_range(pixels, offset, 128 * KIB)
     assert 0 < sum(asked) * 4 <= 16 * MIB // 4
 
 

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import tifffile
+from builders.readers import read_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
@@ -86,12 +87,6 @@ def levels(
     return made
 
 
-def whole(reader: Reader) -> bytes:
-    buffer = bytearray(reader.size)
-    reader.readinto(memoryview(buffer), 0)
-    return bytes(buffer)
-
-
 def opened(
     arrays: Sequence[np.ndarray], letters: str, unit: tuple[int, ...] | None = None
 ) -> Reader:
@@ -111,7 +106,7 @@ def read_back(data: bytes) -> list[np.ndarray]:
 @pytest.mark.parametrize("dtype", TYPES)
 def test_every_level_reads_as_its_array_in_each_type(dtype: str) -> None:
     arrays = levels((300, 401), "YX", dtype)
-    back = read_back(whole(opened(arrays, "YX")))
+    back = read_back(read_all(opened(arrays, "YX")))
     assert len(back) == 3
     for array, read in zip(arrays, back, strict=True):
         assert read.dtype == (np.uint8 if dtype == "bool" else array.dtype)
@@ -137,7 +132,7 @@ def test_axes_and_order_of_planes_are_those_of_the_array(
     letters: str, shape: tuple[int, ...], order: str
 ) -> None:
     arrays = levels(shape, letters, "u1")
-    data = whole(opened(arrays, letters))
+    data = read_all(opened(arrays, letters))
     with tifffile.TiffFile(io.BytesIO(data)) as tif:
         (series,) = tif.series
         assert series.axes == letters
@@ -159,7 +154,7 @@ def test_axes_and_order_of_planes_are_those_of_the_array(
 def test_an_axis_of_one_element_that_means_nothing_to_an_image_is_left_out() -> None:
     arrays = [array[None] for array in levels((2, 150, 140), "CYX")]
     held = [Held(array) for array in arrays]
-    data = whole(pyramid_file(picture_of_letters("", "C", "Y", "X"), held, "g", 0, ahead=False))
+    data = read_all(pyramid_file(picture_of_letters("", "C", "Y", "X"), held, "g", 0, ahead=False))
     for array, read in zip(arrays, read_back(data), strict=True):
         np.testing.assert_array_equal(read, array[0])
 
@@ -172,7 +167,7 @@ def picture_of_letters(*letters: str) -> Picture:
 def test_a_volume_that_shrinks_in_depth_too_shows_the_nearest_plane() -> None:
     arrays = levels((9, 150, 140), "ZYX", halve="ZYX")
     assert [len(array) for array in arrays] == [9, 4, 2]
-    back = read_back(whole(opened(arrays, "ZYX")))
+    back = read_back(read_all(opened(arrays, "ZYX")))
     for array, read in zip(arrays, back, strict=True):
         assert len(read) == 9
         centres = (np.arange(9) + 0.5) * len(array) / 9
@@ -181,7 +176,7 @@ def test_a_volume_that_shrinks_in_depth_too_shows_the_nearest_plane() -> None:
 
 def test_planes_of_several_axes_are_chosen_along_each() -> None:
     arrays = levels((4, 3, 6, 150, 140), "TCZYX", halve="TZYX", count=2)
-    _, read = read_back(whole(opened(arrays, "TCZYX")))
+    _, read = read_back(read_all(opened(arrays, "TCZYX")))
     t, z = np.arange(4) // 2, np.arange(6) // 2
     np.testing.assert_array_equal(read, arrays[1][t][:, :, z])
 
@@ -200,14 +195,14 @@ def test_shared_planes_take_their_room_once() -> None:
 def test_levels_that_shrink_in_depth_only_are_left_out() -> None:
     arrays = levels((8, 300, 200), "ZYX", halve="Z", count=2)
     arrays.append(arrays[1][:, ::2, ::2].copy())
-    back = read_back(whole(opened(arrays, "ZYX")))
+    back = read_back(read_all(opened(arrays, "ZYX")))
     assert [read.shape for read in back] == [(8, 300, 200), (8, 150, 100)]
     np.testing.assert_array_equal(back[1], arrays[2][np.arange(8) // 2])
 
 
 def test_a_pyramid_of_one_level_is_a_tiled_image() -> None:
     arrays = levels((150, 140), "YX", count=1)
-    (read,) = read_back(whole(opened(arrays, "YX")))
+    (read,) = read_back(read_all(opened(arrays, "YX")))
     np.testing.assert_array_equal(read, arrays[0])
 
 
@@ -215,7 +210,7 @@ def test_a_pyramid_of_one_level_is_a_tiled_image() -> None:
 def test_images_that_are_exactly_one_tile_or_smaller(side: int) -> None:
     arrays = levels((2, side, side), "CYX", count=2)
     for array, read in zip(
-        arrays, read_back(whole(opened(arrays, "CYX", (1, side, side)))), strict=True
+        arrays, read_back(read_all(opened(arrays, "CYX", (1, side, side)))), strict=True
     ):
         np.testing.assert_array_equal(read, array)
 
@@ -239,7 +234,7 @@ def test_any_range_is_that_slice_of_the_whole_and_the_whole_is_the_arrays(
     shape = tuple(lengths.get(letter, 2) for letter in letters)
     arrays = levels(shape, letters, dtype)
     reader = opened(arrays, letters, (chunk,) * len(shape))
-    data = whole(reader)
+    data = read_all(reader)
     assert len(data) == reader.size
     for place, size in asked:
         offset = int(place * (reader.size - 1))
@@ -258,7 +253,7 @@ def test_any_range_is_that_slice_of_the_whole_and_the_whole_is_the_arrays(
 
 
 def test_what_lies_outside_of_the_image_in_its_last_tiles_is_zero() -> None:
-    data = whole(opened([np.full((130, 150), 9, "u1")], "YX", (128, 128)))
+    data = read_all(opened([np.full((130, 150), 9, "u1")], "YX", (128, 128)))
     with tifffile.TiffFile(io.BytesIO(data)) as tif:
         page = tif.pages[0]
         starts = page.dataoffsets
@@ -421,7 +416,7 @@ def test_a_broken_chunk_breaks_only_what_lies_on_it() -> None:
 def test_many_threads_may_read_one_file() -> None:
     arrays = levels((2, 500, 400), "CYX")
     reader = opened(arrays, "CYX", (1, 128, 128))
-    data = whole(reader)
+    data = read_all(reader)
     wrong: list[int] = []
 
     def read(first: int) -> None:

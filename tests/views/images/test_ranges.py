@@ -16,7 +16,8 @@ from builders.images_view import (
     rendering,
     slices_of,
 )
-from builders.views import opened, read, whole
+from builders.readers import read_range
+from builders.views import content_of, opened
 
 from zarrfuse.stores.local.store import LocalStore
 
@@ -24,20 +25,23 @@ from zarrfuse.stores.local.store import LocalStore
 @pytest.mark.parametrize("name", FEW)
 def test_any_range_of_bytes_is_that_slice_of_the_file(written: Written, name: str) -> None:
     for path in files_to_read(name, ALL[name], written.arrays[name]):
-        data = whole(written.root, path)
+        data = content_of(written.root, path)
         with opened(written.root, path) as reader:
             for offset, size in slices_of(len(data), Random(path), 25):
-                assert read(reader, offset, size) == data[offset : offset + size], (offset, size)
+                assert read_range(reader, offset, size) == data[offset : offset + size], (
+                    offset,
+                    size,
+                )
 
 
 def test_any_range_of_a_pyramid_is_that_slice_of_it(tmp_path: Path) -> None:
     pyramid(tmp_path)
     store = LocalStore(str(tmp_path))
     root = images(store, cache_bytes=3000)
-    data = whole(root, "p/p.ome.tiff")
+    data = content_of(root, "p/p.ome.tiff")
     with opened(root, "p/p.ome.tiff") as reader:
         for offset, size in slices_of(len(data), Random(4), 200):
-            assert read(reader, offset, size) == data[offset : offset + size], (offset, size)
+            assert read_range(reader, offset, size) == data[offset : offset + size], (offset, size)
     store.close()
 
 
@@ -68,7 +72,7 @@ def test_threads_that_read_at_random_get_the_same_bytes(written: Written, cache_
     files = [
         path for name in names for path in files_to_read(name, ALL[name], written.arrays[name])
     ]
-    expected = {path: whole(written.root, path) for path in files}
+    expected = {path: content_of(written.root, path) for path in files}
 
     def work(number: int) -> None:
         chance = Random(number)
@@ -77,7 +81,7 @@ def test_threads_that_read_at_random_get_the_same_bytes(written: Written, cache_
             data = expected[path]
             with opened(root, path) as reader:
                 for offset, size in slices_of(len(data), chance, 10):
-                    assert read(reader, offset, size) == data[offset : offset + size]
+                    assert read_range(reader, offset, size) == data[offset : offset + size]
 
     in_threads(6, work)
     store.close()
@@ -86,13 +90,13 @@ def test_threads_that_read_at_random_get_the_same_bytes(written: Written, cache_
 @pytest.mark.parametrize("ending", ["npy", "tiff"])
 def test_one_open_file_read_by_threads_gives_the_same_bytes(written: Written, ending: str) -> None:
     path = rendering("shards/3d", ending)
-    data = whole(written.root, path)
+    data = content_of(written.root, path)
     store = LocalStore(str(written.folder))
     with opened(images(store, cache_bytes=500), path) as reader:
 
         def work(number: int) -> None:
             for offset, size in slices_of(len(data), Random(number), 40):
-                assert read(reader, offset, size) == data[offset : offset + size]
+                assert read_range(reader, offset, size) == data[offset : offset + size]
 
         in_threads(6, work)
     store.close()
@@ -106,7 +110,7 @@ def test_a_cache_that_holds_next_to_nothing_changes_no_byte(
     root = images(store, cache_bytes=cache_bytes)
     for name, layout in FEW.items():
         for path in files_to_read(name, layout, written.arrays[name]):
-            assert whole(root, path) == whole(written.root, path), path
+            assert content_of(root, path) == content_of(written.root, path), path
     store.close()
 
 
@@ -115,5 +119,5 @@ def test_a_metadata_time_to_live_of_zero_changes_no_byte(written: Written) -> No
     root = images(store, ttl_s=0)
     for name, layout in FEW.items():
         for path in files_to_read(name, layout, written.arrays[name]):
-            assert whole(root, path) == whole(written.root, path), path
+            assert content_of(root, path) == content_of(written.root, path), path
     store.close()

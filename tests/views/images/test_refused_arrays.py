@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from builders.documents import array, v2_array
+from builders.documents import array, extension, v2_array
 from builders.folders import write_keys
 from builders.images_view import images
-from builders.views import folder_at, whole
+from builders.views import content_of, folder_at
 
 from zarrfuse.errors import NotSupported
 from zarrfuse.stores.local.store import LocalStore
@@ -35,26 +35,26 @@ def of_floats(*codecs: Any) -> dict[str, Any]:
     return {"data_type": "float32", "fill_value": 0.0, "codecs": list(codecs)}
 
 
-def named(name: str, **configuration: Any) -> dict[str, Any]:
-    return {"name": name, "configuration": configuration}
-
-
 REFUSED: dict[str, dict[str, Any]] = {
-    "bitround": of_floats(named("bitround", keepbits=5), BYTES),
-    "unknown codec of numcodecs": {"codecs": [BYTES, named("numcodecs.nobody")]},
-    "codec that is not installed": {"codecs": [named("numcodecs.pcodec")]},
-    "codec that is not installed, in shards": {"codecs": [sharded([named("numcodecs.pcodec")])]},
-    "codec that is configured wrongly": {"codecs": [BYTES, named("numcodecs.zlib", depth=1)]},
+    "bitround": of_floats(extension("bitround", keepbits=5), BYTES),
+    "unknown codec of numcodecs": {"codecs": [BYTES, extension("numcodecs.nobody")]},
+    "codec that is not installed": {"codecs": [extension("numcodecs.pcodec")]},
+    "codec that is not installed, in shards": {
+        "codecs": [sharded([extension("numcodecs.pcodec")])]
+    },
+    "codec that is configured wrongly": {"codecs": [BYTES, extension("numcodecs.zlib", depth=1)]},
     "filter to a type that is none": {
-        "codecs": [named("numcodecs.astype", encode_dtype="none", decode_dtype="|u1"), BYTES]
+        "codecs": [extension("numcodecs.astype", encode_dtype="none", decode_dtype="|u1"), BYTES]
     },
     "transpose in shards, of other dimensions": {
-        "codecs": [sharded([named("transpose", order=[2, 1, 0]), BYTES])]
+        "codecs": [sharded([extension("transpose", order=[2, 1, 0]), BYTES])]
     },
     "transpose in shards, by a letter": {
-        "codecs": [sharded([named("transpose", order="F"), BYTES])]
+        "codecs": [sharded([extension("transpose", order="F"), BYTES])]
     },
-    "compressed index of shards": {"codecs": [sharded([BYTES], [BYTES, named("gzip", level=1)])]},
+    "compressed index of shards": {
+        "codecs": [sharded([BYTES], [BYTES, extension("gzip", level=1)])]
+    },
 }
 V2_REFUSED: dict[str, dict[str, Any]] = {
     "arrays in records": {"dtype": [["a", "<u2", [2]]], "fill_value": None},
@@ -102,11 +102,11 @@ def test_what_it_cannot_decode_is_told_of(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", [[1, 0], [0, 1]])
 def test_a_transpose_in_shards_that_it_decodes_is_decoded(order: list[int], tmp_path: Path) -> None:
-    codecs = [sharded([named("transpose", order=order), BYTES])]
+    codecs = [sharded([extension("transpose", order=order), BYTES])]
     write_keys(tmp_path, {"a/zarr.json": array(codecs=codecs)})
     stored = zarr.open_array(tmp_path / "a", mode="r+")
     stored[...] = values = np.arange(16, dtype="u1").reshape(4, 4)
-    assert whole(images(LocalStore(str(tmp_path))), "a/a.npy").endswith(values.tobytes())
+    assert content_of(images(LocalStore(str(tmp_path))), "a/a.npy").endswith(values.tobytes())
 
 
 def test_a_picture_of_a_coarser_level_that_is_refused_is_refused_when_it_is_opened(
@@ -126,7 +126,9 @@ def test_a_picture_of_a_coarser_level_that_is_refused_is_refused_when_it_is_open
     keys = {
         "zarr.json": json.dumps(group).encode(),
         "0/zarr.json": array((2048, 2048), (512, 512)),
-        "1/zarr.json": array((1024, 1024), (512, 512), codecs=[BYTES, named("numcodecs.nobody")]),
+        "1/zarr.json": array(
+            (1024, 1024), (512, 512), codecs=[BYTES, extension("numcodecs.nobody")]
+        ),
     }
     write_keys(tmp_path, keys)
     with pytest.raises(NotSupported, match=r"^1: zarr-python cannot decode it: "):

@@ -24,7 +24,7 @@ from builders.images_view import (
     pyramid,
     rendering,
 )
-from builders.views import folder_at, whole
+from builders.views import content_of, folder_at
 
 from zarrfuse.cli.demo_dataset import demo_image
 from zarrfuse.errors import NotFound, NotSupported
@@ -39,12 +39,12 @@ WITH_TIFF = [name for name, layout in ALL.items() if layout.has_tiff]
 
 @pytest.mark.parametrize("name", ALL)
 def test_numpy_reads_what_zarr_python_reads(written: Written, name: str) -> None:
-    assert_npy(whole(written.root, rendering(name, "npy")), written.arrays[name][...])
+    assert_npy(content_of(written.root, rendering(name, "npy")), written.arrays[name][...])
 
 
 @pytest.mark.parametrize("name", WITH_TIFF)
 def test_tifffile_reads_what_zarr_python_reads(written: Written, name: str) -> None:
-    assert_tiff(whole(written.root, rendering(name, "tiff")), written.arrays[name][...])
+    assert_tiff(content_of(written.root, rendering(name, "tiff")), written.arrays[name][...])
 
 
 @pytest.mark.parametrize("name", WITH_TIFF)
@@ -52,7 +52,7 @@ def test_each_chunk_file_is_the_crop_of_its_chunk(written: Written, name: str) -
     array = written.arrays[name]
     values = np.asarray(array[...])
     for coords, box in chunk_boxes(array):
-        assert_tiff(whole(written.root, f"{name}/{chunk_file(coords)}"), values[box])
+        assert_tiff(content_of(written.root, f"{name}/{chunk_file(coords)}"), values[box])
 
 
 @pytest.mark.parametrize("name", WITH_TIFF)
@@ -105,9 +105,9 @@ def test_of_every_core_type_facts_say_which_files_there_are_and_why_not_others(
     for name in sorted(shown - {"c"}):
         if data_type[0] == "r" and name == "a.npy":  # which zarr-python does not know
             with pytest.raises(NotSupported):
-                whole(root, f"a/{name}")
+                content_of(root, f"a/{name}")
         else:
-            whole(root, f"a/{name}")
+            content_of(root, f"a/{name}")
 
 
 def test_chunks_that_are_tiff_in_parts_hold_the_same_pixels(demo: Path) -> None:
@@ -120,21 +120,21 @@ def test_chunks_that_are_tiff_in_parts_hold_the_same_pixels(demo: Path) -> None:
     }
     for name, pixels in expected.items():
         path = f"cells.zarr/{name}"
-        assert_tiff(whole(root, rendering(path, "tiff")), pixels)
-        assert_npy(whole(root, rendering(path, "npy")), pixels)
+        assert_tiff(content_of(root, rendering(path, "tiff")), pixels)
+        assert_npy(content_of(root, rendering(path, "npy")), pixels)
         for row, column in np.ndindex(2, 3):
             crop = pixels[row * 512 :, column * 512 :][:512, :512]
-            assert_tiff(whole(root, f"{path}/c/{row}/{column}.tiff"), crop)
+            assert_tiff(content_of(root, f"{path}/c/{row}/{column}.tiff"), crop)
     chunks = open_view("chunks", store, FOREVER)
-    stored = whole(chunks, "cells.zarr/zstd/c/0/1.tiff")
-    assert whole(root, "cells.zarr/zstd/c/0/1.tiff") == stored
+    stored = content_of(chunks, "cells.zarr/zstd/c/0/1.tiff")
+    assert content_of(root, "cells.zarr/zstd/c/0/1.tiff") == stored
     store.close()
 
 
 def test_a_pyramid_holds_the_pixels_of_its_levels(tmp_path: Path) -> None:
     levels = pyramid(tmp_path)
     store = LocalStore(str(tmp_path))
-    data = whole(images(store), "p/p.ome.tiff")
+    data = content_of(images(store), "p/p.ome.tiff")
     with tifffile.TiffFile(io.BytesIO(data)) as file:
         found = [level.asarray() for level in file.series[0].levels]
     assert len(found) == len(levels)
@@ -144,9 +144,9 @@ def test_a_pyramid_holds_the_pixels_of_its_levels(tmp_path: Path) -> None:
 
 
 def test_documents_are_as_they_are_stored(written: Written) -> None:
-    shown = whole(written.root, "v3/uint16/zarr.json")
+    shown = content_of(written.root, "v3/uint16/zarr.json")
     assert shown == (written.folder / "v3/uint16/zarr.json").read_bytes()
-    assert json.loads(whole(written.root, "v2/uint16/.zarray"))["zarr_format"] == 2
+    assert json.loads(content_of(written.root, "v2/uint16/.zarray"))["zarr_format"] == 2
 
 
 def test_every_type_is_in_the_matrix() -> None:

@@ -11,7 +11,8 @@ from builders.documents import array, concat_parts, group, suffix_keys, v2_array
 from builders.fake_stores import MemoryStore
 from builders.folders import write_keys
 from builders.images_view import images, slices_of
-from builders.views import folder_at, opened, read, whole
+from builders.readers import read_range
+from builders.views import content_of, folder_at, opened
 
 from zarrfuse.errors import Corrupt, NotFound
 from zarrfuse.stores.local.store import LocalStore
@@ -44,10 +45,10 @@ def test_documents_and_files_of_no_node_are_shown_byte_for_byte(tmp_path: Path) 
     store = LocalStore(str(tmp_path))
     root = images(store)
     for path, data in STORED.items():
-        assert whole(root, path) == data, path
+        assert content_of(root, path) == data, path
     for path in chunks:
         with pytest.raises(NotFound):
-            whole(root, path)
+            content_of(root, path)
     store.close()
 
 
@@ -77,13 +78,13 @@ def test_chunks_that_are_tiff_files_are_those_of_the_chunks_view(
     shown, chunks = images(store), open_view("chunks", store, float("inf"))
     for row, column in ((0, 0), (0, 2), (1, 1)):
         path, stored = f"a/c/{row}/{column}.tiff", f"a/c/{row}/{column}{suffix}"
-        data = whole(shown, path)
-        assert data == whole(chunks, stored)
+        data = content_of(shown, path)
+        assert data == content_of(chunks, stored)
         assert data[:4] in (b"II*\0", b"MM\0*")
         with opened(shown, path) as reader, opened(chunks, stored) as merged:
             assert (reader.size, reader.mtime_ns) == (merged.size, merged.mtime_ns)
             for offset, size in slices_of(len(data), Random(path), 25):
-                assert read(reader, offset, size) == read(merged, offset, size)
+                assert read_range(reader, offset, size) == read_range(merged, offset, size)
 
 
 def test_the_first_chunk_that_can_be_read_tells_what_all_are(tmp_path: Path) -> None:
@@ -93,9 +94,9 @@ def test_the_first_chunk_that_can_be_read_tells_what_all_are(tmp_path: Path) -> 
     keys |= {"a/c/0/0.tiff": stored[:50]}  # its other part is missing
     keys |= {"a/c/1/1.tiff": stored[:50], "a/c/1/1.tiff.2": stored[50:]}
     root = images(MemoryStore(keys))
-    assert whole(root, "a/c/1/1.tiff") == stored
+    assert content_of(root, "a/c/1/1.tiff") == stored
     with pytest.raises(Corrupt, match=r"part `\.2` is missing"):
-        whole(root, "a/c/0/0.tiff")
+        content_of(root, "a/c/0/0.tiff")
 
 
 @pytest.mark.parametrize(
@@ -119,10 +120,10 @@ def test_chunks_that_are_tiff_files_are_shown_whatever_their_type(
     assert "a.tiff" not in folder.list()
     assert list(folder.child("c").list()) == ["1"]
     assert list(folder.child("c").child("1").list()) == ["0.tiff"]
-    assert whole(root, "a/c/1/0.tiff") == stored
+    assert content_of(root, "a/c/1/0.tiff") == stored
     told = folder.facts(None).to_json()["renderings"]
     assert told["c/1/0.tiff"] == len(stored)
     assert isinstance(told["a.tiff"], str)
     for absent in ("a/c/0/0.tiff", "a/c/1/1.tiff"):
         with pytest.raises(NotFound):  # nobody can say its fill value in TIFF
-            whole(root, absent)
+            content_of(root, absent)

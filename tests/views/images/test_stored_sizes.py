@@ -1,7 +1,6 @@
 """What is stored for an array is held within bounds, whatever its sizes are said to be."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,9 @@ import zarr
 from builders.documents import array
 from builders.folders import write_keys
 from builders.images_view import images
-from builders.views import opened, read, whole
+from builders.processes import peak_bytes
+from builders.readers import read_range
+from builders.views import content_of, opened
 
 from zarrfuse.errors import Corrupt, NotSupported
 from zarrfuse.stores.cache import ByteCache
@@ -45,15 +46,9 @@ def sparse(path: Path, size: int, end: bytes = b"") -> None:
 def bounded() -> Iterator[None]:
     """The test takes less than 128 MiB of this process."""
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-    before = _peak_bytes()
+    before = peak_bytes()
     yield
-    assert _peak_bytes() - before < 128 << 20
-
-
-def _peak_bytes() -> int:
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found
-    return int(found[1]) << 10
+    assert peak_bytes() - before < 128 << 20
 
 
 @pytest.mark.parametrize("kind", ["chunks", "shards"])
@@ -71,8 +66,8 @@ def test_small_chunks_that_are_stored_as_megabytes_are_not_brought_together(
     (tmp_path / f"a/c/{count - 1}").write_bytes(good)
     with opened(images(LocalStore(str(tmp_path))), "a/a.npy") as reader:
         with pytest.raises(Corrupt, match=r"^a: chunk c/0: "):
-            read(reader, reader.size - count, count)
-        assert read(reader, reader.size - 1, 1) == b"\7"
+            read_range(reader, reader.size - count, count)
+        assert read_range(reader, reader.size - 1, 1) == b"\7"
 
 
 @pytest.mark.parametrize("length", [1 << 26, 1 << 62])
@@ -104,7 +99,7 @@ def test_attributes_may_be_larger_than_chunks(tmp_path: Path) -> None:
     attributes = {"note": "x" * (9 << 20)}
     made = zarr.create_array(tmp_path / "a", shape=(4,), dtype="u1", attributes=attributes)
     made[...] = values = np.arange(1, 5, dtype="u1")
-    assert values.tobytes() in whole(images(LocalStore(str(tmp_path))), "a/a.npy")
+    assert values.tobytes() in content_of(images(LocalStore(str(tmp_path))), "a/a.npy")
 
 
 def test_a_good_chunk_is_read_after_any_number_of_broken_ones(tmp_path: Path) -> None:
@@ -116,8 +111,8 @@ def test_a_good_chunk_is_read_after_any_number_of_broken_ones(tmp_path: Path) ->
     root = images(LocalStore(str(tmp_path)))
     for number in range(count):
         with opened(root, f"a/c/{number}.tiff") as reader, pytest.raises(Corrupt, match="reshape"):
-            read(reader, reader.size - 1, 1)
-    assert b"good" in whole(root, "good/c/0.tiff")
+            read_range(reader, reader.size - 1, 1)
+    assert b"good" in content_of(root, "good/c/0.tiff")
 
 
 def test_elements_of_megabytes_are_refused(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from builders.documents import array, group
 from builders.fake_stores import ForwardingStore
 from builders.folders import write_keys
 from builders.images_view import images, pyramid
-from builders.views import folder_at, opened, read, view_of, whole
+from builders.readers import read_range
+from builders.views import content_of, folder_at, opened, view_of
 from test_ranges import in_threads
 from zarr.codecs import ZstdCodec
 
@@ -91,7 +92,7 @@ def written(folder: Path, **options: Any) -> "np.ndarray[Any, Any]":
 
 
 def pixels_begin(root: Folder, ending: str, values: "np.ndarray[Any, Any]") -> int:
-    return whole(root, f"a/a.{ending}").index(values.tobytes())
+    return content_of(root, f"a/a.{ending}").index(values.tobytes())
 
 
 def index_of(shard: bytes, location: str, count: int) -> tuple[tuple[int, int], Any]:
@@ -112,7 +113,7 @@ def test_of_a_shard_only_the_index_and_the_inner_chunks_are_read(
     begin = pixels_begin(images(LocalStore(str(tmp_path))), ending, values)
     with opened(view(store), f"a/a.{ending}") as reader:
         # Row 41, columns 45 to 64: inner chunks (1, 0) to (1, 2) of the shard c/1/1.
-        found = read(reader, begin + (41 * 80 + 45) * 2, 40)
+        found = read_range(reader, begin + (41 * 80 + 45) * 2, 40)
     assert found == values[41, 45:65].tobytes()
     assert store.chunks.keys() == {"a/c/1/1"}
     index, inner = index_of((tmp_path / "a/c/1/1").read_bytes(), location, 16)
@@ -129,7 +130,7 @@ def test_a_range_reads_the_chunks_it_touches_and_no_other(
     values = written(tmp_path, chunks=(10, 16))
     plain = images(LocalStore(str(tmp_path)))
     begin = pixels_begin(plain, ending, values)
-    size = len(whole(plain, f"a/a.{ending}"))
+    size = len(content_of(plain, f"a/a.{ending}"))
     for offset, count, touched in (
         (0, begin, set()),  # the header
         (begin + (29 * 80 + 79) * 2 + 1, 2, {"2/4", "3/0"}),  # halves of two elements
@@ -141,7 +142,7 @@ def test_a_range_reads_the_chunks_it_touches_and_no_other(
         cache = ByteCache(1 << 20)
         store.chunks.clear()
         with opened(view(store, cache=cache), f"a/a.{ending}") as reader:
-            read(reader, offset, count)
+            read_range(reader, offset, count)
         assert store.chunks.keys() == {f"a/c/{chunk}" for chunk in touched}
         decoded = cache.status()["bytes"]
         assert decoded == sum(_bytes_of(chunk) for chunk in touched)
@@ -154,7 +155,7 @@ def _bytes_of(chunk: str) -> int:
 
 def test_a_chunk_file_reads_its_chunk_alone(tmp_path: Path, store: WatchedStore) -> None:
     values = written(tmp_path, chunks=(10, 16))
-    assert whole(view(store), "a/c/6/4.tiff").count(values[60:, 64:].tobytes()) == 1
+    assert content_of(view(store), "a/c/6/4.tiff").count(values[60:, 64:].tobytes()) == 1
     assert store.chunks.keys() == {"a/c/6/4"}
 
 
@@ -168,7 +169,7 @@ def test_a_tile_of_a_pyramid_reads_the_inner_chunks_it_needs(
             assert store.chunks == {}
             page = file.series[0].levels[1].pages[2]
             offset, count = page.dataoffsets[0], page.databytecounts[0]
-        read(reader, offset, count)
+        read_range(reader, offset, count)
     assert store.chunks.keys() == {f"p/s1/c/2/{y}/{x}" for y in range(3) for x in range(3)}
 
 
@@ -181,7 +182,7 @@ class _Lazy:
 
     def read(self, size: int = -1) -> bytes:
         rest = max(0, self._reader.size - self._at)
-        data = read(self._reader, self._at, rest if size < 0 else min(size, rest))
+        data = read_range(self._reader, self._at, rest if size < 0 else min(size, rest))
         self._at += len(data)
         return data
 
@@ -225,9 +226,9 @@ def test_twenty_threads_that_want_one_chunk_have_it_decoded_once(
         path = ("a/a.tiff", "a/a.npy", "a/c/0/0.tiff")[number % 3]
         with opened(root, path) as reader:
             if number % 3:
-                read(reader, 0, reader.size)
+                read_range(reader, 0, reader.size)
             else:
-                assert read(reader, begin + number * 160, 160) == values[number].tobytes()
+                assert read_range(reader, begin + number * 160, 160) == values[number].tobytes()
 
     in_threads(20, work)
     assert (cache.status()["misses"], cache.status()["values"]) == (1, 1)
@@ -273,13 +274,13 @@ def test_what_is_read_ahead_is_at_most_a_quarter_of_the_cache(
     root = view(store, cache=cache)
     with opened(root, f"a/a.{ending}") as reader:
         for at in range(0, 8 * MIB, MIB // 4):
-            read(reader, at, MIB // 4)
+            read_range(reader, at, MIB // 4)
             assert len(store.chunks) * MIB <= at + MIB // 4 + MIB + 4 * MIB
         assert 8 < settled(store) <= 8 + 4 + 1
         ahead = [t for t in set(threading.enumerate()) - others if "zarrfuse-ahead" in t.name]
         assert 0 < len(ahead) <= 4
         for at in range(8 * MIB, reader.size - MIB, MIB):
-            read(reader, at, MIB)
+            read_range(reader, at, MIB)
             assert cache.status()["bytes"] <= 16 * MIB
     assert {len(ranges) for ranges in store.chunks.values()} == {1}
 
@@ -294,5 +295,5 @@ def test_nothing_is_read_ahead_of_an_array_on_slow_storage(
     for ending in ("npy", "tiff"):
         with opened(root, f"a/a.{ending}") as reader:
             for at in range(0, 8 * MIB, MIB // 2):
-                read(reader, at, MIB // 2)
+                read_range(reader, at, MIB // 2)
             assert settled(store) == 8

@@ -9,11 +9,9 @@ import pytest
 from builders.documents import array, group, v2_array
 from builders.fake_stores import FailingStore, ForwardingStore, MemoryStore
 from builders.folders import write_keys
-from builders.views import folder_at as at
-from builders.views import whole as content
+from builders.views import content_of, folder_at, tree_of
 
 from zarrfuse.errors import NotFound, NotSupported
-from zarrfuse.stores.base import Kind
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
 from zarrfuse.views.choice import open_view
@@ -26,17 +24,6 @@ FOREVER = float("inf")
 
 def view(keys: Mapping[str, bytes]) -> Folder:
     return open_view("plain", MemoryStore(keys), 0)
-
-
-def files(folder: Folder) -> dict[str, bytes]:
-    """Every file that is shown, by its path."""
-    found: dict[str, bytes] = {}
-    for name, entry in folder.list().items():
-        if entry.kind is Kind.FOLDER:
-            found |= files(folder.child(name))
-        else:
-            found[f"{folder.path}/{name}".lstrip("/")] = content(folder, name)
-    return found
 
 
 def zmetadata(keys: Mapping[str, bytes]) -> bytes:
@@ -57,10 +44,10 @@ def test_one_array_that_stays_keeps_the_topmost_group_and_all_below_it(deepest: 
         f"{deepest}/0.1": b"chunk",
     }
     root = view(stored)
-    assert files(root) == stored
+    assert tree_of(root) == stored
     reason = f"the root group stays Zarr v2 as a whole: {deepest}/.zarray: the codec 'zlib' is none"
     for path in ("", "g", "other"):
-        assert at(root, path).facts(None).to_json()["kept_as_v2"].startswith(reason)
+        assert folder_at(root, path).facts(None).to_json()["kept_as_v2"].startswith(reason)
 
 
 def test_each_topmost_group_is_decided_for_itself() -> None:
@@ -77,7 +64,7 @@ def test_each_topmost_group_is_decided_for_itself() -> None:
             "v3/a/.zarray": v2_array(),
         }
     )
-    assert set(files(root)) == {
+    assert set(tree_of(root)) == {
         "x.zarr/.zgroup",
         "x.zarr/a/.zarray",
         "y.zarr/zarr.json",
@@ -100,14 +87,14 @@ def test_nodes_of_zarr_v3_and_nodes_that_nobody_reads_keep_no_group() -> None:
             "a/.zarray": v2_array(),
         }
     )
-    assert json.loads(content(root, "zarr.json"))["zarr_format"] == 3
+    assert json.loads(content_of(root, "zarr.json"))["zarr_format"] == 3
     assert "kept_as_v2" not in root.child("a").facts(None).to_json()
 
 
 def test_attributes_that_are_no_object_keep_a_group_as_it_is() -> None:
     stored = {".zgroup": GROUP, "g/.zgroup": GROUP, "g/.zattrs": b"[]"}
     root = view(stored)
-    assert files(root) == stored
+    assert tree_of(root) == stored
     assert "g/.zattrs: is no JSON object" in root.facts(None).to_json()["kept_as_v2"]
 
 
@@ -119,8 +106,11 @@ def test_consolidated_metadata_decide_and_are_shown_where_they_are_kept() -> Non
     stored = {"s/.zmetadata": zmetadata(documents)}
     stored |= {f"s/{key}": text for key, text in documents.items()}
     root = view(stored)
-    assert files(root) == stored
-    assert "s/g/a/.zarray: the codec 'zlib'" in at(root, "s").facts(None).to_json()["kept_as_v2"]
+    assert tree_of(root) == stored
+    assert (
+        "s/g/a/.zarray: the codec 'zlib'"
+        in folder_at(root, "s").facts(None).to_json()["kept_as_v2"]
+    )
 
 
 def test_consolidated_metadata_spare_the_nodes() -> None:
@@ -137,7 +127,7 @@ def test_consolidated_metadata_spare_the_nodes() -> None:
     documents = {".zgroup": GROUP, "g/.zgroup": GROUP, "a/.zarray": v2_array()}
     store = Looked({**documents, ".zmetadata": zmetadata(documents)})
     root = open_view("plain", store, FOREVER)
-    assert json.loads(content(root, "zarr.json"))["zarr_format"] == 3
+    assert json.loads(content_of(root, "zarr.json"))["zarr_format"] == 3
     assert store.listed == []
     with pytest.raises(NotFound):
         root.lookup(".zmetadata")
@@ -149,13 +139,13 @@ def test_consolidated_metadata_spare_the_nodes() -> None:
 )
 def test_consolidated_metadata_that_are_none_do_not_decide(broken: bytes) -> None:
     stored = {".zgroup": GROUP, ".zmetadata": broken, "a/.zarray": ZLIB}
-    assert files(view(stored)) == stored
+    assert tree_of(view(stored)) == stored
 
 
 def test_attributes_in_consolidated_metadata_count() -> None:
     documents = {".zgroup": GROUP, "a/.zarray": v2_array(), "a/.zattrs": b"[]"}
     stored = {**documents, ".zmetadata": zmetadata(documents)}
-    assert files(view(stored)) == stored
+    assert tree_of(view(stored)) == stored
 
 
 # -- bounds and faults
@@ -167,7 +157,7 @@ def test_a_hierarchy_of_too_many_names_stays_as_it_is(monkeypatch: pytest.Monkey
     small |= {f"0/{n}.0": b"many chunks" for n in range(2)}
     assert "zarr.json" in view(small).list()
     large = {**small, "19/.zarray": v2_array()}
-    assert files(view(large)) == large
+    assert tree_of(view(large)) == large
     told = view(large).facts(None).to_json()["kept_as_v2"]
     assert told.endswith("it has more than 20 names, and no .zmetadata")
     consolidated = {key: text for key, text in large.items() if key.endswith((".zgroup", "ray"))}
@@ -181,7 +171,7 @@ def test_a_group_that_cannot_be_looked_through_stays_as_it_is() -> None:
         MemoryStore(stored), lambda *asked: error if asked == ("scan", "g") else None
     )
     root = open_view("plain", store, FOREVER)
-    assert content(root, ".zgroup") == GROUP
+    assert content_of(root, ".zgroup") == GROUP
     assert "g cannot be looked at" in root.facts(None).to_json()["kept_as_v2"]
 
 
@@ -194,12 +184,12 @@ def test_an_array_that_turns_up_later_and_stays_keeps_its_hierarchy_from_then_on
     write_keys(tmp_path, {".zgroup": GROUP, "a/.zarray": v2_array(), "a/0.1": b"chunk"})
     root = open_view("plain", LocalStore(tmp_path), 0)
     arrays = root.child("a")
-    assert content(arrays, "zarr.json")
-    assert content(arrays.child("c").child("0"), "1") == b"chunk"
+    assert content_of(arrays, "zarr.json")
+    assert content_of(arrays.child("c").child("0"), "1") == b"chunk"
     write_keys(tmp_path, {"b/.zarray": ZLIB})
     assert set(root.child("b").list()) == {".zarray"}
     assert set(root.list()) == {".zgroup", "a", "b"}
-    assert content(arrays, "0.1") == b"chunk"
+    assert content_of(arrays, "0.1") == b"chunk"
 
 
 def test_chunks_below_c_of_an_array_that_stays_are_not_taken_for_absent() -> None:
@@ -207,7 +197,7 @@ def test_chunks_below_c_of_an_array_that_stays_are_not_taken_for_absent() -> Non
     for asked in (root.child("a").lookup, root.child("a").open):  # a scalar has a chunk `c`
         with pytest.raises(NotSupported, match="the root group stays Zarr v2 as a whole: b/"):
             asked("c")
-    assert content(root.child("b"), "c") == b"a file"
+    assert content_of(root.child("b"), "c") == b"a file"
     with pytest.raises(NotFound):
         root.lookup("c")
 

@@ -22,9 +22,7 @@ from builders.documents import (
 )
 from builders.fake_stores import MTIME_NS, FailingStore, ForwardingStore, MemoryStore
 from builders.folders import write_keys
-from builders.views import folder_at as at
-from builders.views import view_of
-from builders.views import whole as content
+from builders.views import content_of, folder_at, tree_of, view_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -48,24 +46,9 @@ FOREVER = float("inf")
 view = partial(view_of, "plain")
 
 
-def tree(folder: Folder) -> dict[str, bytes | None]:
-    """Every path with its bytes, None for an empty folder; each name is looked up, too."""
-    found: dict[str, bytes | None] = {}
-    for name, entry in folder.list().items():
-        path = f"{folder.path}/{name}" if folder.path else name
-        assert folder.lookup(name) == entry
-        if entry.kind is Kind.FOLDER:
-            found |= tree(folder.child(name)) or {path: None}
-        else:
-            data = content(folder, name)
-            assert len(data) == entry.size
-            found[path] = data
-    return found
-
-
 def others(root: Folder) -> dict[str, bytes | None]:
     """Every path but the `zarr.json`, which must be readable as plain ones."""
-    shown = tree(root)
+    shown = tree_of(root)
     for path in [path for path in shown if path.rpartition("/")[2] == "zarr.json"]:
         document = json.loads(shown.pop(path) or b"")
         assert document["zarr_format"] == 3
@@ -98,9 +81,9 @@ def test_a_chunk_is_under_its_default_key(keys: dict[str, Any], stored: str) -> 
     root = view({"a/zarr.json": array(keys=keys), f"a/{stored}": b"data", "a/notes.txt": b"n"})
     assert others(root) == {"a/c/0/1": b"data", "a/notes.txt": b"n"}
     with pytest.raises(NotFound):
-        at(root, "a/c/0").lookup("0")
+        folder_at(root, "a/c/0").lookup("0")
     with pytest.raises(NotFound):
-        at(root, "a/c/0").open("0")
+        folder_at(root, "a/c/0").open("0")
 
 
 def test_parts_are_merged_under_the_default_key() -> None:
@@ -114,11 +97,11 @@ def test_parts_are_merged_under_the_default_key() -> None:
             "c/1/1.tiff": b"only one",
         }
     )
-    folder = at(root, "c/0")
+    folder = folder_at(root, "c/0")
     assert list(folder.list()) == ["1"]
-    assert content(root, "c/0/1") == b"abbc"
+    assert content_of(root, "c/0/1") == b"abbc"
     with pytest.raises(Corrupt, match=r"part `\.head` is missing"):
-        content(root, "c/1/1")
+        content_of(root, "c/1/1")
 
 
 @pytest.mark.parametrize("ndim", [1, 3])
@@ -180,9 +163,9 @@ def test_other_files_stay_unless_they_lie_in_the_way() -> None:
     for hidden in ("c/0/0", "c/0/1.tiff", "c/0/.zmetadata", ".zattrs", ".zarray", "c/1/1"):
         folder, _, name = hidden.rpartition("/")
         with pytest.raises(NotFound):
-            at(root, folder).lookup(name)
+            folder_at(root, folder).lookup(name)
         with pytest.raises(NotFound):
-            at(root, folder).open(name)
+            folder_at(root, folder).open(name)
 
 
 @pytest.mark.parametrize("stored", ["0/0", "0.0"])
@@ -210,9 +193,9 @@ def test_a_chunk_is_no_folder(path: str) -> None:
         {"zarr.json": array(), "c/0/0": b"0", "s/zarr.json": array((), keys=v2_keys()), "s/0": b"s"}
     )
     with pytest.raises(NotFound):
-        at(root, path).list()
+        folder_at(root, path).list()
     with pytest.raises(NotFound):
-        at(root, path).lookup("0")
+        folder_at(root, path).lookup("0")
 
 
 def test_groups_and_folders_are_as_they_are() -> None:
@@ -246,7 +229,7 @@ def test_zarr_v2_is_shown_as_zarr_v3() -> None:
             "a/1.0": b"chunk",
         }
     )
-    shown = tree(root)
+    shown = tree_of(root)
     assert shown.keys() == {"zarr.json", "a/zarr.json", "a/c/1/0"}
     assert json.loads(shown["zarr.json"] or b"")["attributes"] == {"title": "t"}
     node = parse_v3(shown["a/zarr.json"] or b"")
@@ -264,7 +247,7 @@ def test_zarr_v2_without_a_word_for_it_stays_and_says_why() -> None:
         "a/0.1": b"chunk",
     }
     root = view(stored)
-    assert tree(root) == stored
+    assert tree_of(root) == stored
     reason = "a/.zarray: the codec 'zlib' is none of Zarr v3"
     for name in (None, ".zarray", "0.1"):
         assert root.child("a").facts(name).to_json()["kept_as_v2"] == reason
@@ -283,7 +266,7 @@ def test_a_refusal_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     root = view({"a/zarr.json": UNFILLED, "b/zarr.json": UNKNOWN}, FOREVER)
     for _ in range(3):
         for name in ("a", "b"):
-            at(root, name).list()
+            folder_at(root, name).list()
     said = [record.getMessage() for record in caplog.records]
     assert said[0] == "refused in plain: a/zarr.json: fill_value: is missing"
     assert said[1].startswith("not loaded: b/zarr.json")
@@ -310,12 +293,12 @@ def test_a_refused_node_says_why_and_its_child_nodes_work(document: bytes, reaso
     )
     assert set(root.child("a").list()) == {"zarr.json", "c", "below"}
     with pytest.raises(NotFound, match=reason):
-        content(root, "a/zarr.json")
+        content_of(root, "a/zarr.json")
     with pytest.raises(NotSupported, match=reason):
-        content(root, "a/c/0/0")
+        content_of(root, "a/c/0/0")
     assert others(root.child("a").child("below")) == {"a/below/c/0/0": b"chunk below"}
     assert reason in root.child("a").facts(None).to_json()["error"]
-    assert reason in at(root, "a/c/0").facts("0").to_json()["error"]
+    assert reason in folder_at(root, "a/c/0").facts("0").to_json()["error"]
 
 
 def test_a_refused_group_keeps_only_its_document_back() -> None:
@@ -329,8 +312,8 @@ def test_a_refused_group_keeps_only_its_document_back() -> None:
     )
     with pytest.raises(NotFound, match=r"x\.unknown"):
         root.open("zarr.json")
-    assert content(root, "x") == b"x"
-    assert content(root, "a/c/0/0") == b"0"
+    assert content_of(root, "x") == b"x"
+    assert content_of(root, "a/c/0/0") == b"0"
 
 
 def test_a_refused_node_of_zarr_v2_keeps_its_document_back() -> None:
@@ -352,10 +335,10 @@ def test_facts_are_those_of_the_rewritten_node_and_of_the_stored_chunk() -> None
     told = root.child("a").facts("zarr.json").to_json()
     assert told["view"] == "plain"
     assert told["path"] == "a/zarr.json"
-    assert told["size"] == len(content(root, "a/zarr.json"))
+    assert told["size"] == len(content_of(root, "a/zarr.json"))
     assert told["chunk_key_encoding"] == default_keys()
     assert told["parts"] is None
-    chunk = at(root, "a/c/0").facts("1").to_json()
+    chunk = folder_at(root, "a/c/0").facts("1").to_json()
     assert chunk["path"] == "a/c/0/1"
     assert chunk["size"] == 3
     assert chunk["key"] == "c/0/1"
@@ -363,22 +346,22 @@ def test_facts_are_those_of_the_rewritten_node_and_of_the_stored_chunk() -> None
     assert chunk["chunk_coords"] == [0, 1]
     assert [part["stored_size"] for part in chunk["parts"]] == [2, 1]
     assert chunk["chunk_key_encoding"] == default_keys()
-    assert at(root, "a/c/0").facts(None).to_json() == {
+    assert folder_at(root, "a/c/0").facts(None).to_json() == {
         "view": "plain",
         "path": "a/c/0",
         "node": "a",
     }
-    assert at(root, "a/c").facts("0").to_json()["kind"] == "folder"
+    assert folder_at(root, "a/c").facts("0").to_json()["kind"] == "folder"
     with pytest.raises(NotFound):
-        at(root, "a/c/0").facts("0").to_json()
+        folder_at(root, "a/c/0").facts("0").to_json()
 
 
 def test_what_extensions_tell_is_told_here_too() -> None:
     offset = {"name": "example.offset", "configuration": {"offset": [3, 4]}}
     root = view({"zarr.json": array(extensions=[offset]), "c/0/0": b"chunk"})
     assert root.facts("zarr.json").to_json()["origin"] == [3, 4]
-    assert at(root, "c/0").facts("0").to_json()["origin"] == [3, 4]
-    assert "example" not in content(root, "zarr.json").decode()
+    assert folder_at(root, "c/0").facts("0").to_json()["origin"] == [3, 4]
+    assert "example" not in content_of(root, "zarr.json").decode()
 
 
 def test_a_document_is_as_old_as_the_stored_one_and_follows_it(tmp_path: Path) -> None:
@@ -389,7 +372,7 @@ def test_a_document_is_as_old_as_the_stored_one_and_follows_it(tmp_path: Path) -
     assert "c" in root.list()
     write_keys(tmp_path, {"zarr.json": group(attributes={"a": 1})})
     assert set(root.list()) == {"zarr.json", "0.0"}
-    assert json.loads(content(root, "zarr.json"))["attributes"] == {"a": 1}
+    assert json.loads(content_of(root, "zarr.json"))["attributes"] == {"a": 1}
 
 
 def test_a_document_of_zarr_v2_is_as_old_as_its_newer_file(tmp_path: Path) -> None:
@@ -413,7 +396,7 @@ def test_an_old_document_is_never_given_the_time_of_a_new_one(tmp_path: Path) ->
     now = open_view("plain", LocalStore(str(tmp_path)), 0)
     for folder in folders:
         anew = now.child(folder.path)
-        assert content(folder, "zarr.json") != content(anew, "zarr.json")
+        assert content_of(folder, "zarr.json") != content_of(anew, "zarr.json")
         before, after = folder.lookup("zarr.json"), anew.lookup("zarr.json")
         assert before.size == after.size
         assert before.mtime_ns != after.mtime_ns
@@ -425,7 +408,7 @@ def test_a_document_half_written_a_moment_ago_does_not_hide_the_folder(tmp_path:
     assert root.lookup("c").kind is Kind.FOLDER
     (tmp_path / "zarr.json").write_bytes(b"")
     assert set(root.list()) == {"zarr.json", "c"}
-    assert json.loads(content(root, "zarr.json"))["shape"] == [4, 4]
+    assert json.loads(content_of(root, "zarr.json"))["shape"] == [4, 4]
 
 
 def test_a_document_that_has_just_gone_does_not_hide_the_folder(tmp_path: Path) -> None:
@@ -458,7 +441,7 @@ def test_listing_a_chunk_folder_looks_into_no_other() -> None:
     keys = {f"c/{z}/{y}/{x}.bin": b"1" for z in range(3) for y in range(3) for x in range(3)}
     store = Counted(MemoryStore({"zarr.json": array((6, 6, 6), keys=suffix_keys(".bin")), **keys}))
     root = open_view("plain", store, FOREVER)
-    assert list(at(root, "c/1").list()) == ["0", "1", "2"]
+    assert list(folder_at(root, "c/1").list()) == ["0", "1", "2"]
     assert [key for call, key in store.calls if call == "scan"] == ["c/1"]
     assert [key for call, key in store.calls if call == "open"] == ["zarr.json"]
 
@@ -469,7 +452,7 @@ def test_a_folder_of_many_chunks_costs_no_call_for_each() -> None:
     document = array((2, 2 * many), keys=suffix_keys(".bin"))
     store = Counted(MemoryStore({"zarr.json": document, **keys}))
     root = open_view("plain", store, FOREVER)
-    assert len(at(root, "c/0").list()) == many
+    assert len(folder_at(root, "c/0").list()) == many
     assert len(store.calls) < 20
 
 
@@ -485,7 +468,7 @@ def test_a_chunk_under_a_flat_key_is_found_without_a_listing() -> None:
     store = Counted(MemoryStore({"zarr.json": array(keys=v2_keys()), "1.0": b"chunk"}))
     root = open_view("plain", store, FOREVER)
     assert root.lookup("c").kind is root.child("c").lookup("1").kind is Kind.FOLDER
-    assert content(root, "c/1/0") == b"chunk"
+    assert content_of(root, "c/1/0") == b"chunk"
     assert "scan" not in {call for call, _ in store.calls}
 
 
@@ -495,9 +478,9 @@ def test_what_is_not_at_hand_is_not_waited_for() -> None:
     for path in ("a/zarr.json", "a/c", "a/c/1", "a/c/1/0", "a/1.0"):
         folder, _, name = path.rpartition("/")
         with pytest.raises(BlockingIOError):
-            at(root, folder).lookup(name, wait=False)
+            folder_at(root, folder).lookup(name, wait=False)
         with pytest.raises(BlockingIOError):
-            at(root, folder).open(name, wait=False)
+            folder_at(root, folder).open(name, wait=False)
 
 
 def test_who_must_not_wait_does_not_judge_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -544,8 +527,8 @@ def test_links_hold_chunks_like_folders(local: Path) -> None:
     root = open_view("plain", LocalStore(str(local)), 0)
     folder = root.child("a")
     assert folder.list()["c"].kind is folder.lookup("c").kind is Kind.FOLDER
-    assert content(root, "a/c/0/1") == b"chunk"
-    assert set(at(root, "a/c/0").list()) == {"1"}
+    assert content_of(root, "a/c/0/1") == b"chunk"
+    assert set(folder_at(root, "a/c/0").list()) == {"1"}
     assert folder.lookup("l").kind is Kind.LINK
     assert folder.readlink("l") == "../data"
     assert folder.lookup("out").denied
@@ -557,11 +540,11 @@ def test_chunk_folders_out_of_reach_are_shown_and_denied(local: Path) -> None:
     (local / "b/c").symlink_to("/usr")
     root = open_view("plain", LocalStore(str(local)), 0)
     for path, name in (("a/c", "1"), ("b", "c")):
-        assert at(root, path).list()[name].denied
-        assert at(root, path).lookup(name).denied
+        assert folder_at(root, path).list()[name].denied
+        assert folder_at(root, path).lookup(name).denied
     for path in ("a/c/1", "b/c/0"):
         with pytest.raises(Denied):
-            at(root, path).lookup("0")
+            folder_at(root, path).lookup("0")
 
 
 def test_a_link_beside_chunks_leads_where_it_led(local: Path) -> None:
@@ -569,9 +552,9 @@ def test_a_link_beside_chunks_leads_where_it_led(local: Path) -> None:
     (local / "c/0/l").symlink_to("../../data")
     (local / "c/0/0").symlink_to("/etc/passwd")
     root = open_view("plain", LocalStore(str(local)), 0)
-    assert at(root, "c/0").readlink("l") == "../../data"
-    assert at(root, "c/0").lookup("0").denied
-    assert at(root, "c/0").list()["0"].denied
+    assert folder_at(root, "c/0").readlink("l") == "../../data"
+    assert folder_at(root, "c/0").lookup("0").denied
+    assert folder_at(root, "c/0").list()["0"].denied
     assert os.fspath(local)
 
 
@@ -601,7 +584,7 @@ def test_a_link_leads_to_where_its_target_is_shown(
         local, {**keys, "data/x": b"x", ".data/x": b"x", "a/more/x": b"x", "a/0/more/x": b"x"}
     )
     (local / link).symlink_to(to)
-    folder = at(open_view("plain", LocalStore(str(local)), 0), shown_in)
+    folder = folder_at(open_view("plain", LocalStore(str(local)), 0), shown_in)
     assert folder.list()["l"].kind is folder.lookup("l").kind is Kind.LINK
     assert folder.readlink("l") == expected
 
@@ -624,10 +607,10 @@ def test_all_views_side_by_side() -> None:
     root = open_view("all", MemoryStore(keys), 0)
     assert set(root.list()) == {"raw", "chunks", "plain", "images"}
     assert root.lookup("").kind is root.lookup("raw").kind is Kind.FOLDER
-    assert content(root, "raw/0.1") == content(root, "chunks/0.1") == b"chunk"
-    assert content(root, "plain/c/0/1") == b"chunk"
-    assert content(root, "raw/zarr.json") == keys["zarr.json"]
-    facts = at(root, "plain/c/0").facts("1").to_json()
+    assert content_of(root, "raw/0.1") == content_of(root, "chunks/0.1") == b"chunk"
+    assert content_of(root, "plain/c/0/1") == b"chunk"
+    assert content_of(root, "raw/zarr.json") == keys["zarr.json"]
+    facts = folder_at(root, "plain/c/0").facts("1").to_json()
     assert (facts["view"], facts["path"]) == ("plain", "plain/c/0/1")
     assert root.child("chunks").facts(None).to_json()["path"] == "chunks"
     assert root.facts(None).to_json() == {"view": "all", "path": "", "kind": "folder"}
@@ -717,7 +700,7 @@ def test_the_chunks_shown_are_the_chunks_stored(
     }
     for coords, key in keys.items():
         folder, _, name = "/".join(map(str, ("a/c", *coords))).rpartition("/")
-        facts = at(root, folder).facts(name).to_json()
+        facts = folder_at(root, folder).facts(name).to_json()
         assert facts["chunk_coords"] == list(coords)
         assert facts["stored_key"] == key
 
@@ -756,7 +739,7 @@ def test_whatever_else_is_stored_the_chunks_shown_are_those_stored(
     assert isinstance(node, ArrayNode)
     files = {name for name in names if not any(other.startswith(f"{name}/") for other in names)}
     root = view({"zarr.json": document, **{name: name.encode() for name in files}})
-    shown = tree(root)
+    shown = tree_of(root)
     stored = {c: name for name in files if (c := node.chunk_at(name)) is not None}
     decode = parse_chunk_key_encoding(default_keys()).decode
     chunks = {
@@ -778,13 +761,13 @@ def test_a_document_written_a_moment_ago_is_not_passed_on_as_it_is_stored(tmp_pa
     parts = [concat_parts("", (".index", 4))]
     write_keys(tmp_path, {"a/zarr.json": array(transformers=parts)})
     size = folder.lookup("zarr.json").size
-    shown = content(root, "a/zarr.json")
+    shown = content_of(root, "a/zarr.json")
     assert (len(shown), json.loads(shown)["storage_transformers"]) == (size, [])
 
 
 def test_attributes_of_v2_are_read_again_when_they_change(tmp_path: Path) -> None:
     root = open_view("plain", LocalStore(tmp_path), 0)
     write_keys(tmp_path, {".zarray": v2_array(), ".zattrs": b'{"a": 1}'})
-    assert json.loads(content(root, "zarr.json"))["attributes"] == {"a": 1}
+    assert json.loads(content_of(root, "zarr.json"))["attributes"] == {"a": 1}
     write_keys(tmp_path, {".zattrs": b'{"a": 1, "b": 2}'})
-    assert json.loads(content(root, "zarr.json"))["attributes"] == {"a": 1, "b": 2}
+    assert json.loads(content_of(root, "zarr.json"))["attributes"] == {"a": 1, "b": 2}

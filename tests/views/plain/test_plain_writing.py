@@ -22,7 +22,9 @@ from builders.documents import (
 )
 from builders.fake_stores import MemoryStore
 from builders.folders import write_keys
-from builders.views import created, filled, folder_at, opened_to_write, read
+from builders.readers import read_range
+from builders.view_writing import create, fill, open_to_write
+from builders.views import folder_at
 
 from zarrfuse.errors import (
     Contradiction,
@@ -75,14 +77,14 @@ class Disk:
     def write(self, path: str, data: bytes, *, exclusive: bool = False) -> None:
         self.make_folders(path.rpartition("/")[0])
         folder, name = self.at(path)
-        filled(created(folder, name, exclusive=exclusive), data)
+        fill(create(folder, name, exclusive=exclusive), data)
 
     def read(self, path: str) -> bytes:
         folder, name = self.at(path)
         reader = folder.open(name)
         try:
             assert folder.lookup(name).size == reader.size
-            return read(reader, 0, reader.size)
+            return read_range(reader, 0, reader.size)
         finally:
             reader.close()
 
@@ -240,7 +242,7 @@ class TestChunks:
     def test_a_chunk_is_changed_in_the_middle(self, at: Disk, parts: Any) -> None:
         at.write("a/c/0/1", b"0123456789")
         folder, name = at.at("a/c/0/1")
-        writer = opened_to_write(folder, name)
+        writer = open_to_write(folder, name)
         assert not writer.is_live
         writer.write(b"xy", 3)
         assert at.read("a/c/0/1") == b"0123456789"
@@ -337,14 +339,14 @@ def changed(shown: bytes, **changes: Any) -> bytes:
 
 def save_in_place(at: Disk, path: str, data: bytes) -> None:
     folder, name = at.at(path)
-    filled(opened_to_write(folder, name, truncate=True), data)
+    fill(open_to_write(folder, name, truncate=True), data)
 
 
 def save_over_a_part(at: Disk, path: str, data: bytes) -> None:
     folder, name = at.at(path)
-    writer = opened_to_write(folder, name)
+    writer = open_to_write(folder, name)
     try:
-        assert read(writer, 0, writer.size) == at.read(path)
+        assert read_range(writer, 0, writer.size) == at.read(path)
         writer.write(data, 0)
         writer.truncate(len(data))
         writer.store()
@@ -577,7 +579,7 @@ def test_the_time_of_a_document_is_set(disk: Any) -> None:
     folder = folder_at(at.view, "a")
     folder.change("zarr.json", Change(mtime_ns=1_000_000_000))
     assert folder.lookup("zarr.json").mtime_ns == 1_000_000_000
-    writer = opened_to_write(folder, "zarr.json")
+    writer = open_to_write(folder, "zarr.json")
     writer.change(Change(2_000_000_000))
     writer.store()
     writer.close()
@@ -635,18 +637,18 @@ def flat(disk: Any) -> Disk:
 
 def test_a_loose_file_is_shared_by_all_who_have_it_open(flat: Disk) -> None:
     folder = folder_at(flat.view, "a/c/0")
-    writer = created(folder, "x", exclusive=True)
+    writer = create(folder, "x", exclusive=True)
     assert writer.is_live
     reader = folder.open("x")
     writer.write(b"abc", 2)
-    assert read(reader, 0, reader.size) == b"\0\0abc"
+    assert read_range(reader, 0, reader.size) == b"\0\0abc"
     assert folder.lookup("x").size == folder.list()["x"].size == 5
     other = folder.write("x")
     other.truncate(3)
     assert writer.size == 3
     folder.remove("x")
     assert folder.list() == {}
-    assert read(writer, 0, 3) == b"\0\0a"
+    assert read_range(writer, 0, 3) == b"\0\0a"
     for file in (writer, reader, other):
         file.close()
     with pytest.raises(NotFound):
@@ -714,7 +716,7 @@ def test_a_copy_over_another_file_is_one_step(
     reader = folder.open(name)
     flat.replace(source, target)
     assert flat.read(target) == b"new"
-    assert read(reader, 0, 7) == b"old one"
+    assert read_range(reader, 0, 7) == b"old one"
     reader.close()
     with pytest.raises(NotFound):
         flat.read(source)
@@ -762,7 +764,7 @@ def test_who_created_a_document_can_store_it_again_when_only_syncing_failed(tmp_
     for view in ("plain", "chunks"):
         root = open_view(view, store, FOREVER, commits=commits)
         root.make_folder(view)
-        writer = created(root.child(view), "zarr.json", exclusive=True)
+        writer = create(root.child(view), "zarr.json", exclusive=True)
         writer.write(array(), 0)
         store.fails = True
         with pytest.raises(OSError, match="sync"):

@@ -1,19 +1,18 @@
 """The `raw` view shows every key of a store as it is stored."""
 
 import os
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from builders.documents import array, concat_parts, group
-from builders.folders import write_keys, zip_folder
+from builders.folders import write_keys
+from builders.stores import local, zip_deflated, zip_stored
+from builders.views import tree_of
 
 from zarrfuse.errors import Denied, NotAFolder, NotFound
 from zarrfuse.stores.base import Kind, Store
 from zarrfuse.stores.local.store import LocalStore
-from zarrfuse.stores.zip.store import ZipStore
-from zarrfuse.views.base import Folder
 from zarrfuse.views.raw.view import RawFolder
 
 KEYS = {
@@ -28,21 +27,7 @@ KEYS = {
 }
 
 
-def make_local(root: Path) -> Store:
-    return LocalStore(str(root))
-
-
-def make_stored(root: Path) -> Store:
-    zip_folder(root, root.with_suffix(".zip"))
-    return ZipStore(str(root.with_suffix(".zip")))
-
-
-def make_deflated(root: Path) -> Store:
-    zip_folder(root, root.with_suffix(".ozx"), zipfile.ZIP_DEFLATED)
-    return ZipStore(str(root.with_suffix(".ozx")))
-
-
-@pytest.fixture(params=[make_local, make_stored, make_deflated])
+@pytest.fixture(params=[local, zip_stored, zip_deflated])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RawFolder]:
     write_keys(tmp_path / "store", KEYS)
     make: Callable[[Path], Store] = request.param
@@ -51,25 +36,8 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RawFolder]:
     store.close()
 
 
-def files(folder: Folder) -> dict[str, bytes]:
-    found = {}
-    for name, entry in folder.list().items():
-        path = f"{folder.path}/{name}" if folder.path else name
-        if entry.kind is Kind.FOLDER:
-            found |= files(folder.child(name))
-            continue
-        reader = folder.open(name)
-        buffer = bytearray(reader.size)
-        if buffer:
-            reader.readinto(memoryview(buffer), 0)
-        reader.close()
-        assert len(buffer) == entry.size
-        found[path] = bytes(buffer)
-    return found
-
-
 def test_every_key_is_shown_byte_for_byte(root: RawFolder) -> None:
-    assert files(root) == KEYS
+    assert tree_of(root) == KEYS
 
 
 def test_a_name_looked_up_is_the_name_listed(root: RawFolder) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from builders.documents import array, concat_parts, group
 from builders.folders import write_keys
-from builders.views import created, filled, opened_to_write, read
+from builders.readers import read_range
+from builders.view_writing import create, open_to_write, put
+from builders.views import content_of
 
 from zarrfuse.errors import (
     Denied,
@@ -24,7 +26,6 @@ from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, File, Kind, is_live
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions.commits import Commits
-from zarrfuse.views.base import Folder
 from zarrfuse.views.raw.view import RawFolder
 
 MTIME_NS = 1_600_000_000_000_000_000
@@ -96,42 +97,30 @@ def copying(request: pytest.FixtureRequest, folder: Path) -> Iterator[RawFolder]
     commits.store.close()
 
 
-def write(root: Folder, name: str, data: bytes, **options: bool) -> None:
-    filled(created(root, name, **options), data)
-
-
-def whole(root: Folder, name: str) -> bytes:
-    reader = root.open(name)
-    try:
-        return read(reader, 0, reader.size)
-    finally:
-        reader.close()
-
-
 # --- all stores
 
 
 def test_new_file_is_stored_byte_for_byte(root, folder):
-    write(root.child("a").child("c"), "1", b"not split, whatever the array says")
+    put(root.child("a").child("c"), "1", b"not split, whatever the array says")
     assert (folder / "a/c/1").read_bytes() == b"not split, whatever the array says"
     assert root.child("a").child("c").lookup("1").size == 34
 
 
 def test_documents_and_parts_are_files_like_others(root, folder):
-    write(root, "zarr.json", b"{")
-    write(root.child("a").child("c").child("0"), "0.index", b"longer than before")
+    put(root, "zarr.json", b"{")
+    put(root.child("a").child("c").child("0"), "0.index", b"longer than before")
     assert (folder / "zarr.json").read_bytes() == b"{"
     assert (folder / "a/c/0/0.index").read_bytes() == b"longer than before"
     assert (folder / "a/c/0/0").read_bytes() == b"main"
 
 
 def test_creating_empties_a_file_that_is_there(root, folder):
-    write(root, "README.txt", b"x")
+    put(root, "README.txt", b"x")
     assert (folder / "README.txt").read_bytes() == b"x"
 
 
 def test_empty_file_is_stored(root, folder):
-    writer = created(root, "empty")
+    writer = create(root, "empty")
     writer.store()
     writer.close()
     assert (folder / "empty").read_bytes() == b""
@@ -141,18 +130,18 @@ def test_exclusive_creation_refuses_a_file_that_is_there(root, folder):
     with pytest.raises(Exists) as caught:
         root.create("README.txt", exclusive=True)
     assert errno_of(caught.value) == errno.EEXIST
-    write(root, "new", b"new", exclusive=True)
+    put(root, "new", b"new", exclusive=True)
     assert (folder / "README.txt").read_bytes() == b"read me"
     assert (folder / "new").read_bytes() == b"new"
 
 
 def test_file_is_changed_at_any_offset(root, folder):
-    writer = opened_to_write(root, "README.txt")
-    assert read(writer, 0, writer.size) == b"read me"
+    writer = open_to_write(root, "README.txt")
+    assert read_range(writer, 0, writer.size) == b"read me"
     writer.write(b"R", 0)
     writer.write(b"!", 9)
     assert writer.size == 10
-    assert read(writer, 0, 10) == b"Read me\0\0!"
+    assert read_range(writer, 0, 10) == b"Read me\0\0!"
     writer.truncate(4)
     writer.truncate(6)
     writer.store(sync=True)
@@ -161,7 +150,7 @@ def test_file_is_changed_at_any_offset(root, folder):
 
 
 def test_file_is_opened_empty_if_asked_so(root, folder):
-    writer = opened_to_write(root, "README.txt", truncate=True)
+    writer = open_to_write(root, "README.txt", truncate=True)
     assert writer.size == 0
     writer.store()
     writer.close()
@@ -178,7 +167,7 @@ def test_what_is_not_there_or_a_folder_is_not_written(root):
 
 
 def test_time_of_a_writer_is_stored(root, folder):
-    writer = created(root, "new")
+    writer = create(root, "new")
     writer.write(b"new", 0)
     writer.change(Change(MTIME_NS))
     assert writer.mtime_ns == MTIME_NS
@@ -213,7 +202,7 @@ def test_names_are_changed(root, folder):
 
 
 def test_own_folder_is_neither_listed_nor_written(root, folder):
-    write(root, "new", b"new")
+    put(root, "new", b"new")
     (folder / OWN_NAME).mkdir(exist_ok=True)
     assert OWN_NAME not in root.list()
     own = root.child(OWN_NAME)
@@ -262,7 +251,7 @@ def test_view_without_commits_is_read_only(folder):
         with pytest.raises(ReadOnly):
             refused()
     root.sync()
-    assert whole(root, "README.txt") == b"read me"
+    assert content_of(root, "README.txt") == b"read me"
     store.close()
 
 
@@ -270,13 +259,13 @@ def test_view_without_commits_is_read_only(folder):
 
 
 def test_file_that_is_written_in_place_is_shared_and_live(live, folder):
-    writer, reader = opened_to_write(live, "README.txt"), live.open("README.txt")
+    writer, reader = open_to_write(live, "README.txt"), live.open("README.txt")
     assert (writer.is_live, writer.changed) == (True, False)
     assert is_live(reader)
     writer.write(b", please", 7)
     assert not writer.changed
     assert reader.size == 15
-    assert read(reader, 0, 15) == b"read me, please"
+    assert read_range(reader, 0, 15) == b"read me, please"
     assert (folder / "README.txt").read_bytes() == b"read me, please"
     assert not writer.store()
     writer.close()
@@ -284,7 +273,7 @@ def test_file_that_is_written_in_place_is_shared_and_live(live, folder):
 
 
 def test_file_made_in_place_is_there_at_once(live):
-    writer = created(live, "new", exclusive=True)
+    writer = create(live, "new", exclusive=True)
     assert live.lookup("new").size == 0
     with pytest.raises(Exists):
         live.create("new", exclusive=True)
@@ -302,21 +291,21 @@ def test_reading_opens_files_only(live):
 
 
 def test_file_that_is_stored_whole_is_as_before_until_then(copying):
-    writer, reader = opened_to_write(copying, "README.txt"), copying.open("README.txt")
+    writer, reader = open_to_write(copying, "README.txt"), copying.open("README.txt")
     assert (writer.is_live, writer.changed) == (False, False)
     writer.write(b"READ", 0)
     assert writer.changed
-    assert whole(copying, "README.txt") == b"read me"
+    assert content_of(copying, "README.txt") == b"read me"
     assert writer.store()
     assert not writer.changed
-    assert whole(copying, "README.txt") == b"READ me"
-    assert read(reader, 0, 7) == b"read me"
+    assert content_of(copying, "README.txt") == b"READ me"
+    assert read_range(reader, 0, 7) == b"read me"
     writer.close()
     reader.close()
 
 
 def test_new_file_that_is_stored_whole_is_there_once_it_is_stored(copying):
-    writer = created(copying, "new")
+    writer = create(copying, "new")
     with pytest.raises(NotFound):
         copying.lookup("new")
     writer.write(b"new", 0)
@@ -326,7 +315,7 @@ def test_new_file_that_is_stored_whole_is_there_once_it_is_stored(copying):
 
 
 def test_of_two_exclusive_makers_the_first_to_store_has_made_it(copying):
-    first, second = (created(copying, "new", exclusive=True) for _ in range(2))
+    first, second = (create(copying, "new", exclusive=True) for _ in range(2))
     first.write(b"first", 0)
     second.write(b"second", 0)
     first.store()
@@ -334,13 +323,13 @@ def test_of_two_exclusive_makers_the_first_to_store_has_made_it(copying):
         second.store()
     first.write(b"F", 0)
     first.store()
-    assert whole(copying, "new") == b"First"
+    assert content_of(copying, "new") == b"First"
     first.close()
     second.close()
 
 
 def test_file_that_is_not_stored_is_lost(copying):
-    writer = created(copying, "new")
+    writer = create(copying, "new")
     writer.write(b"new", 0)
     writer.close()
     with pytest.raises(NotFound):
