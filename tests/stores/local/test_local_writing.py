@@ -1,4 +1,4 @@
-"""What only folders have when they are written: symlinks, modes, other file systems, roots made anew."""
+"""What only folders have when they are written: modes, users, other file systems, roots made anew."""
 
 import errno
 import os
@@ -7,49 +7,26 @@ import stat
 import subprocess
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from local_changes import CHANGES, below, put, write
 
 import zarrfuse
 from zarrfuse.errors import (
-    Denied,
     Elsewhere,
     Exists,
     Invalid,
     NotFound,
     NotSupported,
     SourceError,
-    ZarrfuseError,
     errno_of,
 )
-from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Kind, read
 from zarrfuse.stores.local import new_file
 from zarrfuse.stores.local import writing as local_writing
 from zarrfuse.stores.local.file import LocalFile
 from zarrfuse.stores.local.writing import WritableLocalStore
-
-OUTSIDE = b"outside the store"
-
-
-@pytest.fixture
-def root(tmp_path):
-    """A store's folder with a file `data/a`, and a folder `outside` next to it."""
-    root = tmp_path / "store"
-    (root / "data").mkdir(parents=True)
-    (root / "data/a").write_bytes(b"inside")
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside/secret").write_bytes(OUTSIDE)
-    return root
-
-
-@pytest.fixture
-def store(root):
-    store = WritableLocalStore(str(root))
-    yield store
-    store.close()
 
 
 @pytest.fixture
@@ -60,223 +37,7 @@ def umask():
     os.umask(before)
 
 
-def put(store, key, data, **options):
-    with open(store.root.path + ".source", "w+b") as file:
-        file.write(data)
-        file.flush()
-        store.put(key, file.fileno(), 0, len(data), **options)
-
-
-def write(store, key, data, **options):
-    file = store.edit(key, **options)
-    file.truncate(0)
-    file.write(data, 0)
-    file.close()
-
-
-def below(folder: Path) -> set[str]:
-    """Everything below a folder, but the folder of our own and what is in it."""
-    found = {str(path.relative_to(folder)) for path in folder.rglob("*")}
-    return {name for name in found if not name.startswith(OWN_NAME)}
-
-
-# --- symlinks
-
-
-CHANGES = {
-    "edit": lambda store, key: store.edit(key, create=True).close(),
-    "edit to read": lambda store, key: store.edit(key, write=False).close(),
-    "edit exclusively": lambda store, key: store.edit(key, create=True, exclusive=True).close(),
-    "put": lambda store, key: put(store, key, b"put"),
-    "put new": lambda store, key: put(store, key, b"put", new=True),
-    "remove": lambda store, key: store.remove(key),
-    "rename from": lambda store, key: store.rename(key, "renamed"),
-    "rename to": lambda store, key: store.rename("data/a", key),
-    "rename to new": lambda store, key: store.rename("data/a", key, replace=False),
-    "link from": lambda store, key: store.link(key, "linked"),
-    "link to": lambda store, key: store.link("data/a", key),
-    "symlink": lambda store, key: store.symlink(key, "a"),
-    "make_folder": lambda store, key: store.make_folder(key),
-    "remove_folder": lambda store, key: store.remove_folder(key),
-    "set_mtime": lambda store, key: store.change(key, Change(mtime_ns=1)),
-    "sync_folder": lambda store, key: store.sync_folder(key),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("name", ["secret", "new", "folder"])
-def test_nothing_is_changed_through_a_symlinked_folder_that_leads_out(
-    store, root, tmp_path, change, name
-):
-    (tmp_path / "outside/folder").mkdir()
-    before = os.stat(tmp_path / "outside/secret")
-    (root / "out").symlink_to("../outside")
-    (root / "absolute").symlink_to(tmp_path / "outside")
-    for key in (f"out/{name}", f"absolute/{name}"):
-        with pytest.raises(Denied) as caught:
-            CHANGES[change](store, key)
-        assert errno_of(caught.value) == errno.EACCES
-    assert below(tmp_path / "outside") == {"secret", "folder"}
-    assert (tmp_path / "outside/secret").read_bytes() == OUTSIDE
-    assert os.stat(tmp_path / "outside/secret").st_mtime_ns == before.st_mtime_ns
-    assert (root / "data/a").read_bytes() == b"inside"
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize(
-    "key", ["..", ".", "../new", "../outside/secret", "data/../../outside/new"]
-)
-def test_nothing_is_changed_by_a_key_that_climbs_out(store, root, tmp_path, change, key):
-    if key == "." and change in ("sync_folder", "set_mtime"):
-        CHANGES[change](store, key)  # the root itself
-        return
-    with pytest.raises(ZarrfuseError):
-        CHANGES[change](store, key)
-    assert below(tmp_path / "outside") == {"secret"}
-    assert (tmp_path / "outside/secret").read_bytes() == OUTSIDE
-    assert below(root) == {"data", "data/a"}
-
-
-def test_file_behind_a_symlink_that_leads_out_is_not_edited(store, root, tmp_path):
-    (root / "out").symlink_to("../outside/secret")
-    for create in (False, True):
-        with pytest.raises(Denied):
-            store.edit("out", create=create)
-    with pytest.raises(Exists):
-        store.edit("out", create=True, exclusive=True)
-    with pytest.raises(Denied):
-        store.change("out", Change(mtime_ns=1))
-    assert (tmp_path / "outside/secret").read_bytes() == OUTSIDE
-
-
-def test_symlink_that_leads_out_is_deleted_renamed_and_replaced_as_itself(store, root, tmp_path):
-    (root / "out").symlink_to("../outside/secret")
-    store.rename("out", "moved")
-    store.link("moved", "second")
-    assert (root / "moved").is_symlink()
-    put(store, "moved", b"put")
-    assert (root / "moved").read_bytes() == b"put"
-    assert not (root / "moved").is_symlink()
-    store.remove("second")
-    assert below(root) == {"data", "data/a", "moved"}
-    assert (tmp_path / "outside/secret").read_bytes() == OUTSIDE
-
-
-@pytest.mark.parametrize("text", ["a", "none", "../data/./a", "link", "a/below", "."])
-def test_symlink_that_stays_inside_is_made_as_it_was_asked_for(store, root, text):
-    store.symlink("data/link", text)
-    assert os.readlink(root / "data/link") == text
-    assert store.readlink("data/link") == text
-    assert store.stat("data/link", follow=False).kind is Kind.LINK
-    with pytest.raises(Exists):
-        store.symlink("data/link", text)
-    with pytest.raises(NotFound):
-        store.symlink("none/link", text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["../outside", "../none", "data/../../outside/secret", "top/../outside/secret", "/", "/none"],
-)
-def test_symlink_that_would_lead_out_is_not_made(store, root, text):
-    (root / "data/top").symlink_to("..")
-    (root / "top").symlink_to(".")
-    with pytest.raises(Denied) as caught:
-        store.symlink("link", text)
-    assert errno_of(caught.value) == errno.EACCES
-    if not os.path.isabs(text):
-        with pytest.raises(Denied):
-            store.symlink("data/link", f"top/{text}")
-    assert below(root) == {"data", "data/a", "data/top", "top"}
-
-
-def test_symlink_is_not_made_by_way_of_what_leads_out(store, root):
-    (root / "absolute").symlink_to(root)  # inside, but only as a path of the machine
-    with pytest.raises(Denied):
-        store.symlink("link", "absolute/data/a")
-
-
-def test_who_does_not_follow_changes_the_symlink_and_not_what_it_leads_to(store, root):
-    (root / "link").symlink_to("data/a")
-    before = (root / "data/a").stat()
-    store.change("link", Change(mtime_ns=10**18, atime_ns=10**18 + 1), follow=False)
-    found = (root / "link").lstat()
-    assert (found.st_mtime_ns, found.st_atime_ns) == (10**18, 10**18 + 1)
-    assert (root / "data/a").stat() == before
-
-
-def test_symlink_to_a_file_inside_is_edited_where_it_leads(store, root):
-    (root / "link").symlink_to("data/a")
-    write(store, "link", b"edited")
-    assert (root / "data/a").read_bytes() == b"edited"
-    store.change("link", Change(mtime_ns=10**18))
-    assert os.stat(root / "data/a").st_mtime_ns == 10**18
-    assert (root / "link").is_symlink()
-
-
-def test_names_below_a_symlinked_folder_inside_are_changed(store, root):
-    (root / "link").symlink_to("data")
-    store.make_folder("link/b")
-    write(store, "link/b/new", b"new", create=True)
-    put(store, "link/b/put", b"put")
-    store.rename("link/a", "link/b/a")
-    assert below(root / "data") == {"b", "b/new", "b/put", "b/a"}
-
-
-def test_symlink_to_nothing_is_neither_written_nor_waited_for(store, root, tmp_path):
-    (root / "dangling").symlink_to("data/none")
-    (root / "out").symlink_to("../outside/none")
-    for key in ("dangling", "out"):
-        with pytest.raises((Exists, Denied, NotFound)):
-            store.edit(key, create=True)
-    assert below(tmp_path / "outside") == {"secret"}
-    assert below(root) == {"data", "data/a", "dangling", "out"}
-
-
-def test_fifo_is_neither_opened_nor_waited_for(store, root):
-    os.mkfifo(root / "fifo")
-    for options in ({}, {"write": False}, {"create": True}):
-        with pytest.raises((NotFound, Exists)):
-            store.edit("fifo", **options)
-    put(store, "fifo", b"a file now")
-    assert read(store, "fifo") == b"a file now"
-
-
-def test_swapping_a_folder_for_a_symlink_out_meanwhile_gains_nothing(store, root, tmp_path):
-    (root / "real").mkdir()
-    os.symlink("real", root / "swapped")
-    stop = threading.Event()
-
-    def swap_links() -> None:
-        while not stop.is_set():
-            for target in ("real", "../outside"):
-                os.symlink(target, root / "next")
-                os.rename(root / "next", root / "swapped")
-
-    thread = threading.Thread(target=swap_links)
-    thread.start()
-    try:
-        for number in range(300):
-            for change in ("put", "edit", "make_folder"):
-                with suppress(Denied, NotFound):
-                    CHANGES[change](store, f"swapped/{change}-{number}")
-    finally:
-        stop.set()
-        thread.join()
-    assert below(tmp_path / "outside") == {"secret"}
-
-
-def test_following_symlinks_writes_where_they_lead(root, tmp_path):
-    (root / "out").symlink_to("../outside")
-    store = WritableLocalStore(str(root), follow_symlinks=True)
-    put(store, "out/put", b"put")
-    write(store, "out/secret", b"edited")
-    store.close()
-    assert (tmp_path / "outside/put").read_bytes() == b"put"
-    assert (tmp_path / "outside/secret").read_bytes() == b"edited"
-
-
-# --- folders that are looked up once
+# -- folders that are looked up once
 
 
 def test_folder_that_is_made_anew_meanwhile_is_found_again(store, root):
@@ -323,7 +84,7 @@ def test_no_more_folders_are_kept_open_than_a_process_can_spare(store, root):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-# --- modes and users
+# -- modes and users
 
 
 @pytest.mark.parametrize(("mask", "file", "folder"), [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700)])
@@ -403,7 +164,7 @@ def test_what_the_user_may_not_write_is_denied(root):
     assert below(root) == {"data", "data/a"}
 
 
-# --- what the file system cannot do
+# -- what the file system cannot do
 
 
 @pytest.fixture
@@ -573,7 +334,7 @@ def test_own_file_is_moved_onto_another_file_system_and_a_programs_is_not(
     assert errno_of(caught.value) == errno.EXDEV
 
 
-# --- the root
+# -- the root
 
 
 def test_source_that_is_missing_or_a_file_is_refused(root):
@@ -604,7 +365,7 @@ def test_root_that_was_deleted_takes_nothing(store, root):
             CHANGES[change](store, "new")
 
 
-# --- the folder of our own
+# -- the folder of our own
 
 
 @pytest.mark.parametrize("deleted_before", ["open", "create"])
