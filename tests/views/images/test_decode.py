@@ -1,4 +1,4 @@
-"""Decoded arrays: equal to what zarr-python reads, decoded once, checked against what is stored."""
+"""Decoded arrays are equal to what zarr-python reads, decoded once, and what cannot be decoded says why."""
 
 import errno
 import logging
@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -19,55 +18,23 @@ import zarr
 from builders.documents import array, concat_parts
 from builders.fake_stores import ForwardingStore
 from builders.folders import write_keys
+from decoded_arrays import Opener, random_values
 from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, TransposeCodec, ZstdCodec
 
-from zarrfuse.errors import Corrupt, NotSupported, Stale
+from zarrfuse.errors import Corrupt, NotSupported
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local.store import LocalStore
-from zarrfuse.stores.opening import open_store
-from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
+from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images.decode import DecodedArray, Decoder
 from zarrfuse.views.images.decode_grid import unit_shape
 from zarrfuse.views.images.zarr_array import ZarrArray
 
-Opener = Callable[..., DecodedArray]
-
-
-@pytest.fixture
-def opened() -> Iterator[Opener]:
-    """Opens the array at the root of a source; `decoders` are closed at the end."""
-    decoders: list[Decoder] = []
-
-    def open_array(
-        source: Path | Store, path: str = "", *, cache_bytes: int = 1 << 24, ttl_s: float = 0.0
-    ) -> DecodedArray:
-        store = open_store(str(source)) if isinstance(source, Path) else source
-        view = ChunksView(store, ttl_s)
-        decoder = Decoder(view, ByteCache(cache_bytes))
-        decoders.append(decoder)
-        folder: ChunksFolder = view.root
-        for name in path.split("/") if path else ():
-            folder = folder.child(name)
-        loaded = folder.loaded()
-        assert loaded is not None
-        return decoder.array(loaded, folder)
-
-    yield open_array
-    for decoder in decoders:
-        decoder.close()
-
 
 def _box(array: DecodedArray) -> tuple[slice, ...]:
     return tuple(slice(0, n) for n in array.shape)
-
-
-def _values(shape: Sequence[int], dtype: Any) -> np.ndarray:
-    rng = np.random.default_rng(1)
-    raw = rng.integers(0, 200, shape)
-    return raw.astype(dtype)
 
 
 class CountingStore(ForwardingStore):
@@ -140,7 +107,7 @@ def test_boxes_are_equal_to_what_zarr_python_reads(
         options["fill_value"] = True if options["dtype"] == "bool" else np.datetime64("NaT")
     shape = (5, 13, 17)
     stored = zarr.create_array(tmp_path / "a", shape=shape, **options)
-    stored[:3, :9] = _values((3, 9, 17), stored.dtype)  # the chunks behind are missing
+    stored[:3, :9] = random_values((3, 9, 17), stored.dtype)  # the chunks behind are missing
     expected = np.ascontiguousarray(stored[...], stored.dtype.newbyteorder("<"))
     decoded = opened(tmp_path / "a", ttl_s=60)
     assert decoded.shape == shape
@@ -233,7 +200,7 @@ def test_unit_is_what_is_decoded_by_itself(
 
 def test_a_box_opens_only_the_chunks_it_needs(tmp_path: Path, opened: Opener) -> None:
     stored = zarr.create_array(tmp_path / "a", shape=(8, 8), chunks=(2, 2), dtype="u1")
-    stored[...] = _values((8, 8), "u1")
+    stored[...] = random_values((8, 8), "u1")
     counting = CountingStore(LocalStore(str(tmp_path / "a")))
     decoded = opened(counting)
     decoded.read((slice(1, 3), slice(3, 4)))
@@ -244,7 +211,7 @@ def test_a_box_opens_only_the_chunks_it_needs(tmp_path: Path, opened: Opener) ->
 
 def test_neighbours_are_decoded_together(tmp_path: Path, opened: Opener) -> None:
     stored = zarr.create_array(tmp_path / "a", shape=(8, 40), chunks=(4, 4), dtype="u1")
-    stored[...] = values = _values((8, 40), "u1")
+    stored[...] = values = random_values((8, 40), "u1")
     decoded = opened(tmp_path / "a")
     assert np.array_equal(decoded.read((slice(1, 2), slice(0, 40))), values[1:2])
     assert decoded.blocks._cache.status()["misses"] == 1
@@ -304,37 +271,13 @@ assert "zarr" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-def test_a_chunk_written_anew_is_seen(tmp_path: Path, opened: Opener) -> None:
-    for name, options in {"a": {"chunks": (2,)}, "s": {"chunks": (1,), "shards": (2,)}}.items():
-        stored = zarr.create_array(tmp_path / name, shape=(6,), dtype="u1", **options)
-        decoded = opened(tmp_path / name)
-        assert decoded.read((slice(0, 6),)).tolist() == [0] * 6
-        stored[2:4] = 5  # appears
-        assert decoded.read((slice(0, 6),)).tolist() == [0, 0, 5, 5, 0, 0]
-        time.sleep(0.02)  # another time
-        stored[2:4] = 7  # changes
-        assert decoded.read((slice(0, 6),)).tolist() == [0, 0, 7, 7, 0, 0]
-        (tmp_path / name / "c" / "1").unlink()
-        assert decoded.read((slice(0, 6),)).tolist() == [0] * 6
-
-
-def test_what_is_stored_is_believed_for_as_long_as_asked(tmp_path: Path, opened: Opener) -> None:
-    stored = zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="u1")
-    stored[:2] = 1
-    decoded = opened(tmp_path / "a", ttl_s=60)
-    assert decoded.read((slice(0, 4),)).tolist() == [1, 1, 0, 0]
-    time.sleep(0.02)
-    stored[...] = 9
-    assert decoded.read((slice(0, 4),)).tolist() == [1, 1, 0, 0]
-
-
 def test_only_the_bytes_of_a_broken_chunk_are_an_error(
     tmp_path: Path, opened: Opener, caplog: pytest.LogCaptureFixture
 ) -> None:
     stored = zarr.create_array(
         tmp_path / "g" / "a", shape=(8, 8), chunks=(2, 2), dtype="u1", compressors=ZstdCodec()
     )
-    stored[...] = values = _values((8, 8), "u1")
+    stored[...] = values = random_values((8, 8), "u1")
     (tmp_path / "g" / "a" / "c" / "1" / "2").write_bytes(b"no zstd")
     decoded = opened(tmp_path / "g", "a")
     for _ in range(2):
@@ -404,25 +347,6 @@ def test_strings_of_any_length_have_no_array(tmp_path: Path, opened: Opener) -> 
         opened(tmp_path)
 
 
-def test_a_document_that_has_changed_is_stale(tmp_path: Path, opened: Opener) -> None:
-    write_keys(tmp_path, {"zarr.json": array((4,)), "c/0": b"12"})
-    decoded = opened(tmp_path)
-    (tmp_path / "zarr.json").write_bytes(array((6,)))
-    with pytest.raises(Stale, match="the root array changed"):
-        decoded.read((slice(0, 2),))
-
-
-def test_a_chunk_larger_than_the_cache_is_decoded_once_while_it_is_read(
-    tmp_path: Path, opened: Opener
-) -> None:
-    stored = zarr.create_array(tmp_path / "a", shape=(100, 100), chunks=(100, 100), dtype="u1")
-    stored[...] = values = _values((100, 100), "u1")
-    decoded = opened(tmp_path / "a", cache_bytes=5000)
-    for row in range(100):
-        assert np.array_equal(decoded.read((slice(row, row + 1), slice(0, 100)))[0], values[row])
-    assert decoded.blocks._cache.status()["misses"] == 1
-
-
 def test_a_store_that_hangs_stops_no_other_array(tmp_path: Path, opened: Opener) -> None:
     for name in "ab":
         stored = zarr.create_array(
@@ -455,24 +379,6 @@ def test_a_store_that_hangs_stops_no_other_array(tmp_path: Path, opened: Opener)
         assert not any(read.done() for read in hung)
         store.gate.set()
         assert [read.result(20).sum() for read in hung] == [2] * 12
-    decoder.close()
-
-
-def test_the_same_array_is_given_as_long_as_its_document_is_the_same(tmp_path: Path) -> None:
-    write_keys(tmp_path, {"zarr.json": array((4,))})
-    view = ChunksView(LocalStore(str(tmp_path)), 0.0)
-    decoder = Decoder(view, ByteCache(100))
-
-    def now() -> DecodedArray:
-        folder = view.root
-        loaded = folder.loaded()
-        assert loaded is not None
-        return decoder.array(loaded, folder)
-
-    first = now()
-    assert now() is first
-    (tmp_path / "zarr.json").write_bytes(array((6,)))
-    assert now().shape == (6,)
     decoder.close()
 
 
@@ -515,7 +421,7 @@ def test_what_is_no_box_of_the_array_is_refused(
 
 def test_a_box_is_read_into_any_part_of_an_array(tmp_path: Path, opened: Opener) -> None:
     stored = zarr.create_array(tmp_path / "a", shape=(6, 8), chunks=(4, 3), dtype="u2")
-    stored[...] = values = _values((6, 8), "u2")
+    stored[...] = values = random_values((6, 8), "u2")
     decoded = opened(tmp_path / "a")
     for part in (np.s_[:, ::2], np.s_[::2, :8], np.s_[::-1, 8:]):
         out = np.zeros((12, 16), "u2")[part]
@@ -538,87 +444,6 @@ def test_the_fill_value_begins_where_its_bytes_do(tmp_path: Path, opened: Opener
         out = np.zeros((3, 16 - first), "u1")
         decoded.fill(out, (0, first), (3, 16))
         assert np.array_equal(out, whole[:, first:])
-
-
-def test_of_a_store_that_cannot_change_nothing_is_looked_at_again(
-    tmp_path: Path, opened: Opener
-) -> None:
-    stored = zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="u1")
-    stored[...] = 3
-
-    class Permanent(ForwardingStore):
-        looked_at = 0
-
-        def before(self, call: str, key: str, wait: bool) -> None:
-            self.looked_at += key.startswith("c/")
-
-    store = Permanent(LocalStore(str(tmp_path / "a")))
-    store.permanent = True
-    decoded = opened(store, ttl_s=0.0)
-    assert decoded.read((slice(0, 4),)).tolist() == [3] * 4
-    looked_at = store.looked_at
-    assert decoded.read((slice(0, 4),)).tolist() == [3] * 4
-    assert store.looked_at == looked_at > 0
-
-
-def test_what_is_stored_is_looked_at_again_when_its_time_has_come(
-    tmp_path: Path, opened: Opener
-) -> None:
-    stored = zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="u1")
-    stored[...] = 3
-    blocks = opened(tmp_path / "a", ttl_s=50.0).blocks
-    blocks.bring([(0,)], lambda unit, block: None)
-    now = time.monotonic()
-    assert blocks.at_hand((0,), now) is blocks.at_hand((0,), now + 40) is not None
-    assert blocks.at_hand((0,), now + 60) is None
-    assert blocks.current((0,), now + 60, wait=True) is not None
-    assert blocks.at_hand((0,), now + 100) is not None  # believed once more
-
-
-def test_of_chunks_that_were_decoded_together_each_may_be_written_anew(
-    tmp_path: Path, opened: Opener
-) -> None:
-    stored = zarr.create_array(tmp_path / "a", shape=(6,), chunks=(2,), dtype="u1")
-    stored[...] = 3
-    decoded = opened(tmp_path / "a")
-    assert decoded.read((slice(0, 6),)).tolist() == [3] * 6
-    for chunk in (1, 2, 0):
-        time.sleep(0.02)  # another time
-        stored[2 * chunk : 2 * chunk + 2] = value = 5 + chunk
-        assert set(decoded.read((slice(2 * chunk, 2 * chunk + 2),)).tolist()) == {value}
-
-
-def test_what_was_read_last_is_kept(
-    tmp_path: Path, opened: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("zarrfuse.views.images.blocks._TOUCHED_S", -1.0)
-    monkeypatch.setattr("zarrfuse.views.images.blocks._BLOCK_BYTES", 1)
-    stored = zarr.create_array(tmp_path / "a", shape=(300,), chunks=(100,), dtype="u1")
-    stored[...] = 3
-    decoded = opened(tmp_path / "a", cache_bytes=250, ttl_s=60)
-    for chunk in (0, 1, 0, 2, 0):
-        decoded.read((slice(100 * chunk, 100 * chunk + 100),))
-    status = decoded.blocks._cache.status()
-    assert (status["misses"], status["hits"]) == (3, 2)
-
-
-def test_what_is_being_decoded_is_bounded_in_bytes(
-    tmp_path: Path, opened: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stored = zarr.create_array(tmp_path / "a", shape=(100,), chunks=(50,), dtype="u2")
-    stored[...] = 3
-    decoded = opened(tmp_path / "a")
-    budget = decoded.blocks._shared.budget
-    taken: list[int] = []
-    decode = ZarrArray.decode
-
-    def watched(zarr_array: ZarrArray, *arguments: Any, alone: bool) -> Any:
-        taken.append(budget.taken_bytes)
-        return decode(zarr_array, *arguments, alone=alone)
-
-    monkeypatch.setattr(ZarrArray, "decode", watched)
-    decoded.read((slice(0, 100),))
-    assert (taken, budget.taken_bytes) == ([200], 0)
 
 
 def test_what_does_not_fit_into_memory_is_told_as_that(
@@ -650,17 +475,3 @@ def test_a_closed_decoder_begins_nothing_more(tmp_path: Path, opened: Opener) ->
     decoded.decode_ahead((0,), (4,), lambda: True)
     assert not decoded.blocks.is_busy
     assert decoded.read((slice(0, 4),)).tolist() == [3] * 4
-
-
-def test_only_so_many_arrays_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zarrfuse.views.images.decode._ARRAYS_KEPT", 2)
-    write_keys(tmp_path, {f"{name}/zarr.json": array((4,)) for name in "abc"})
-    view = ChunksView(LocalStore(str(tmp_path)), 0.0)
-    decoder = Decoder(view, ByteCache(100))
-    folders = [view.root.child(name) for name in "abc"]
-    arrays = [decoder.array(folder.loaded(), folder) for folder in folders]
-    assert decoder.array(folders[2].loaded(), folders[2]) is arrays[2]
-    assert decoder.array(folders[0].loaded(), folders[0]) is not arrays[0]
-    decoder.close()
-    with pytest.raises(RuntimeError):
-        decoder.shared.threads.submit(print)
