@@ -2,9 +2,9 @@
 
 from builders.views import parent_at
 from zarrfuse.errors import Exists
-from zarrfuse.stores.base import is_live
+from zarrfuse.stores.base import Writer
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Folder, Writer
+from zarrfuse.views.base import Folder
 
 
 class OpenFile:
@@ -20,7 +20,7 @@ class OpenFile:
     @property
     def is_live(self) -> bool:
         """Whether it is the stored file itself."""
-        return is_live(self.content)
+        return self.content.is_live
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sampling import examples
 
 from zarrfuse.stores.access import Change
-from zarrfuse.stores.base import OWN_NAME, read
+from zarrfuse.stores.base import OWN_NAME, Reader, read
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions.commits import Commits, Target
 from zarrfuse.transactions.spool import nameless_spool
@@ -40,7 +40,7 @@ def store(
         commits.store_spool("c", targets, spool, mtime_ns=mtime_ns, sync=sync)
 
 
-class Joined:
+class Joined(Reader):
     """The parts of the chunk as one file."""
 
     def __init__(self, commits: Commits) -> None:

@@ -15,6 +15,7 @@ from zarrfuse.stores.opening import open_store
 from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
 from zarrfuse.views.images.decode import DecodedArray, Decoder
 from zarrfuse.views.images.render import Plan, plan
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +58,7 @@ def opened() -> Iterator[Opener]:
             folder = folder.child(name)
         loaded = folder.loaded()
         assert loaded is not None
-        return decoder.array(loaded, folder)
+        return decoder.array(ArrayFiles(view, folder, loaded))
 
     yield open_array
     for decoder in decoders:

@@ -30,6 +30,7 @@ from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images.decode import DecodedArray, Decoder
 from zarrfuse.views.images.decode_grid import unit_shape
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 from zarrfuse.views.images.zarr_array import ZarrArray
 
 
@@ -156,7 +157,7 @@ def test_all_threads_get_the_same_object_of_an_array(tmp_path: Path) -> None:
 
             def get(decoder: Decoder, begin: threading.Barrier, found: list[object]) -> None:
                 begin.wait()
-                found.append(decoder.array(loaded, view.root))
+                found.append(decoder.array(ArrayFiles(view, view.root, loaded)))
 
             threads = [threading.Thread(target=get, args=(decoder, begin, found)) for _ in range(4)]
             for thread in threads:
@@ -259,12 +260,13 @@ def test_no_zarr_is_imported_for_missing_chunks(tmp_path: Path) -> None:
 import sys
 from zarrfuse.views.images.decode import Decoder
 from zarrfuse.views.images.pixels import Pixels
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.chunks.view import ChunksView
 view = ChunksView(LocalStore({str(tmp_path / "a")!r}), 1.0)
 folder = view.root
-array = Decoder(view, ByteCache(1000)).array(folder.loaded(), folder)
+array = Decoder(view, ByteCache(1000)).array(ArrayFiles(view, folder, folder.loaded()))
 assert str(array.read((slice(0, 4),))) == "[nan nan nan nan]"
 assert "zarr" not in sys.modules
 """
@@ -371,7 +373,7 @@ def test_a_store_that_hangs_stops_no_other_array(tmp_path: Path, opened: Opener)
         folder = view.root.child(name)
         loaded = folder.loaded()
         assert loaded is not None
-        arrays.append(decoder.array(loaded, folder))
+        arrays.append(decoder.array(ArrayFiles(view, folder, loaded)))
     with ThreadPoolExecutor(12) as threads:
         hung = [threads.submit(arrays[0].read, (slice(i * 10, i * 10 + 2),)) for i in range(12)]
         time.sleep(0.2)
@@ -389,6 +391,7 @@ def test_threads_that_decode_first_all_get_what_they_read(tmp_path: Path) -> Non
 import threading
 from zarrfuse.views.images.decode import Decoder
 from zarrfuse.views.images.imports import prepare
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.chunks.view import ChunksView
@@ -397,7 +400,7 @@ decoder = Decoder(view, ByteCache(1000))
 found = []
 def read(name):
     folder = view.root.child(name)
-    found.append(decoder.array(folder.loaded(), folder).read((slice(0, 4),)).tolist())
+    found.append(decoder.array(ArrayFiles(view, folder, folder.loaded())).read((slice(0, 4),)).tolist())
 calls = [lambda: read("a"), lambda: read("b"), prepare, lambda: read("a")]
 threads = [threading.Thread(target=call) for call in calls]
 for thread in threads: thread.start()

@@ -17,6 +17,7 @@ from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images.decode import DecodedArray, Decoder
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 from zarrfuse.views.images.zarr_array import ZarrArray
 
 
@@ -72,7 +73,7 @@ def test_the_same_array_is_given_as_long_as_its_document_is_the_same(tmp_path: P
         folder = view.root
         loaded = folder.loaded()
         assert loaded is not None
-        return decoder.array(loaded, folder)
+        return decoder.array(ArrayFiles(view, folder, loaded))
 
     first = now()
     assert now() is first
@@ -168,9 +169,9 @@ def test_only_so_many_arrays_are_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     view = ChunksView(LocalStore(str(tmp_path)), 0.0)
     decoder = Decoder(view, ByteCache(100))
     folders = [view.root.child(name) for name in "abc"]
-    arrays = [decoder.array(folder.loaded(), folder) for folder in folders]
-    assert decoder.array(folders[2].loaded(), folders[2]) is arrays[2]
-    assert decoder.array(folders[0].loaded(), folders[0]) is not arrays[0]
+    arrays = [decoder.array(ArrayFiles(view, folder, folder.loaded())) for folder in folders]
+    assert decoder.array(ArrayFiles(view, folders[2], folders[2].loaded())) is arrays[2]
+    assert decoder.array(ArrayFiles(view, folders[0], folders[0].loaded())) is not arrays[0]
     decoder.close()
     with pytest.raises(RuntimeError):
         decoder.shared.threads.submit(print)

@@ -81,8 +81,6 @@ def test_nothing_is_made_in_the_event_loop_and_then_all_is_at_hand() -> None:
     for name in ("a.tiff", "a.npy", "a.png", "c"):
         folder.lookup(name)
     chunks = folder_at(root, "a/c/0")
-    with pytest.raises(BlockingIOError):
-        chunks.lookup("0.tiff", wait=False)
     chunks.lookup("0.tiff")
     store.waited = False
     for name in ("a.tiff", "a.npy", "a.png", "c"):

@@ -18,6 +18,7 @@ from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images.decode import DecodedArray, Decoder
 from zarrfuse.views.images.render import plan
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 
 # -- contrast
 
@@ -267,7 +268,7 @@ def stored(tmp_path: Path) -> Iterator[Callable[..., tuple[Picture, DecodedArray
         folder = view.root.child(name)
         loaded = folder.loaded()
         assert loaded is not None
-        return picture_of(loaded.node), decoder.array(loaded, folder)
+        return picture_of(loaded.node), decoder.array(ArrayFiles(view, folder, loaded))
 
     yield make
     decoder.close()
