@@ -14,7 +14,7 @@ import zarr
 from builders.documents import array, group
 from builders.folders import write_keys
 from builders.mounts import clear, zarrfuse
-from test_zarrita import NODE, READER
+from zarrita_reader import NODE, READER
 
 import zarrfuse as package
 

@@ -2,9 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 from builders.fake_stores import ForwardingStore, MemoryReader, MemoryStore
 from zarrfuse.errors import Exists, NotFound
@@ -14,14 +13,9 @@ from zarrfuse.stores.base import (
     Kind,
     Like,
     Reader,
-    Store,
     WritableStore,
     Writer,
-    read,
 )
-from zarrfuse.stores.local.writing import WritableLocalStore
-from zarrfuse.transactions.commits import Commits, Target
-from zarrfuse.transactions.snapshot import snapshot
 
 CHANGES = ("put", "dress", "remove", "rename", "link", "make_folder", "sync_folder", "set_mtime")
 
@@ -191,74 +185,3 @@ class KeysStore(MemoryStore, WritableStore):
     def _copy(self, key: str, new_key: str) -> None:
         self.stat(key)
         self.files[new_key] = self.files[key]
-
-
-def store_bytes(
-    commits: Commits, key: str, parts: dict[str, bytes], *, new: bool = False, sync: bool = False
-) -> None:
-    """Store a chunk of these parts by a spool file."""
-    spool = commits.spool()
-    try:
-        at, targets = 0, []
-        for part, data in parts.items():
-            os.pwrite(spool.fd, data, at)
-            targets.append(Target(part, at, at + len(data)))
-            at += len(data)
-        commits.store_spool(key, targets, spool, new=new, sync=sync)
-    finally:
-        spool.close()
-
-
-def files_of(store: Store, folder: str = "") -> dict[str, bytes]:
-    """All files of a store by key."""
-    found = {}
-    for entry in store.scan(folder):
-        key = f"{folder}/{entry.name}" if folder else entry.name
-        if entry.kind == 0o040000:
-            found |= files_of(store, key)
-        else:
-            found[key] = read(store, key)
-    return found
-
-
-def readers(store: Store, chunk_key: str, keys: Sequence[str]) -> list[Reader | None]:
-    """What a view opens of a chunk."""
-
-    def look(_: bool) -> list[Reader | None]:
-        found: list[Reader | None] = []
-        for key in keys:
-            try:
-                found.append(store.open(key))
-            except NotFound:
-                found.append(None)
-        return found
-
-    def are_still(found: Sequence[Reader | None]) -> bool:
-        pairs = zip(keys[:-1], found, strict=False)
-        return all(store.is_still(key, each) for key, each in pairs if each is not None)
-
-    def close(found: Sequence[Reader | None]) -> None:
-        for each in found:
-            if each is not None:
-                each.close()
-
-    return snapshot(store, chunk_key, look, are_still, close, wait=True)
-
-
-def recovered(root: Path) -> dict[str, bytes]:
-    """What is stored after a recovery; nothing of our own is left."""
-    store = WritableLocalStore(str(root))
-    commits = Commits(store)
-    commits.recover()
-    commits.close()
-    assert not (root / OWN_NAME).exists(), sorted((root / OWN_NAME).rglob("*"))
-    found = files_of(store)
-    store.close()
-    return found
-
-
-def write(root: Path, files: dict[str, bytes]) -> None:
-    """Write files as any program would."""
-    for key, data in files.items():
-        (root / key).parent.mkdir(parents=True, exist_ok=True)
-        (root / key).write_bytes(data)

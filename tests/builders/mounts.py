@@ -95,6 +95,17 @@ def info(mountpoint: Path, path: str) -> dict[str, Any]:
     return json.loads((mountpoint / ".zarrfuse/info" / path).read_bytes())
 
 
+def getfattr(path: Path) -> dict[str, str]:
+    """What `getfattr -d` prints as text."""
+    done = subprocess.run(
+        ["getfattr", "-d", "--absolute-names", path], capture_output=True, text=True, check=True
+    )
+    lines = [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
+    assert all('="' in line for line in lines), "0s or 0x would be no text"
+    pairs = (line.split("=", 1) for line in lines)
+    return {name: value[1:-1].replace('\\"', '"') for name, value in pairs}
+
+
 @dataclass
 class Daemon:
     """A mount in the foreground, with its process and what it logged.
@@ -196,29 +207,3 @@ def drop_caches() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root may drop caches")
     Path("/proc/sys/vm/drop_caches").write_text("2")
-
-
-@contextmanager
-def meanwhile(*works: Callable[[], None]) -> Iterator[None]:
-    """Do all works again and again, each in a thread, until the end of the block; fail if one does."""
-    done = threading.Event()
-    faults: list[BaseException] = []
-
-    def repeat(work: Callable[[], None]) -> None:
-        try:
-            while not done.is_set():
-                work()
-        except BaseException as fault:
-            faults.append(fault)
-
-    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        for thread in threads:
-            thread.join()
-    if faults:
-        raise faults[0]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from builders.folders import write_keys, zip_folder
-from check.corpus import CASES, Case
+from corpus import CASES, Case
 
 from zarrfuse.check import findings
 

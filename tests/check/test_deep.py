@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from builders.documents import array, concat_parts
+from builders.documents import array, concat_parts, extension
 from builders.fake_stores import ForwardingStore, MemoryStore
 from builders.folders import write_keys
-from check.corpus import LITTLE, codec, crc, sharding
+from corpus import LITTLE, crc, sharding
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
@@ -81,7 +81,7 @@ def test_a_checksum_holds_over_parts_and_blocks(
     whole = content + crc(content)
     cut = data.draw(st.integers(0, len(whole)))
     document = array(
-        codecs=["bytes", codec("zstd", level=1), "crc32c"],
+        codecs=["bytes", extension("zstd", level=1), "crc32c"],
         transformers=[concat_parts(("", cut), ".rest")],
     )
     files = {"zarr.json": document, "c/0/0": whole[:cut], "c/0/0.rest": whole[cut:]}
@@ -103,7 +103,7 @@ def test_a_chunk_of_many_parts_is_read_without_holding_them_open() -> None:
     parts = [(f".{number:03}", 1) for number in range(100)]
     content = bytes(range(96))
     document = array(
-        codecs=["bytes", codec("gzip", level=1), "crc32c"], transformers=[concat_parts(*parts)]
+        codecs=["bytes", extension("gzip", level=1), "crc32c"], transformers=[concat_parts(*parts)]
     )
     whole = content + crc(content)
     pieces = {f"c/0/0.{n:03}": whole[n : n + 1] for n in range(100)}
@@ -142,7 +142,7 @@ def test_inner_chunks_that_share_bytes_are_not_verified_again_and_again(tmp_path
     count, size = 20_000, 64 << 20
     index = np.zeros((count, 2), "<u8")
     index[:, 1] = size - np.arange(count)
-    inner = [codec("gzip", level=1), "crc32c"]
+    inner = [extension("gzip", level=1), "crc32c"]
     shards = sharding(chunk_shape=[1], codecs=["bytes", *inner], index_codecs=[LITTLE])
     write_keys(tmp_path, {"zarr.json": array((count,), (count,), codecs=[shards]), "c/0": b""})
     with (tmp_path / "c/0").open("wb") as chunk:
@@ -156,7 +156,7 @@ def test_inner_chunks_that_share_bytes_are_not_verified_again_and_again(tmp_path
 
 def test_an_index_of_another_byte_order_is_read() -> None:
     pairs = b"".join(n.to_bytes(8, "big") for at in range(4) for n in (at, 1))
-    index_codecs = [codec("bytes", endian="big")]
+    index_codecs = [extension("bytes", endian="big")]
     document = array(codecs=[sharding(index_codecs=index_codecs)])
     assert found_in({"zarr.json": document, "c/0/0": b"1234" + pairs}) == []
     wrong = array(codecs=[sharding(index_codecs=[LITTLE])])

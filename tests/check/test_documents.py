@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from builders.fake_stores import MemoryStore
-from check.metadata import arrays, broken, groups, v2_arrays, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_metadata import arrays, broken, groups, v2_arrays, values
 from sampling import examples
 
 from zarrfuse.check.documents import judge

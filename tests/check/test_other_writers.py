@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 import tensorstore
 from builders import concat_parts_examples
-
-from zarrfuse.check import findings
-
-
-def lines(source: Path) -> list[str]:
-    return [finding.line() for finding in findings(str(source), deep=True)]
+from finding_lines import lines
 
 
 def grid(*chunk_shape: int) -> dict[str, Any]:

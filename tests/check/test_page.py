@@ -7,7 +7,7 @@ import pytest
 from builders.documents import array, group
 from builders.folders import write_keys
 from builders.mounts import zarrfuse
-from check.corpus import CASES, OTHER_RULES
+from corpus import CASES, OTHER_RULES
 
 from zarrfuse.check import rules
 

@@ -8,7 +8,7 @@ import pytest
 from builders.documents import array, concat_parts, default_keys, group, suffix_keys, v2_array
 from builders.fake_stores import ForwardingStore, MemoryStore
 from builders.folders import write_keys
-from check.corpus import OTHER_RULES, STORE
+from corpus import OTHER_RULES, STORE
 
 from zarrfuse.check import Finding, findings
 from zarrfuse.check.survey import Survey

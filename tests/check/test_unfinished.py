@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from builders.documents import array, concat_parts, group
 from builders.folders import write_keys, zip_folder
+from builders.journals import leave_journal
 from builders.mounts import zarrfuse
-from transactions.test_forward import leave
 
 from zarrfuse.check import findings
 from zarrfuse.stores.base import OWN_NAME
@@ -31,7 +31,7 @@ def interrupted(tmp_path: Path) -> Path:
     write_keys(
         data, {"zarr.json": members(), "c/0/0.a": b"12", "c/0/0.b": b"old, and of another size"}
     )
-    leave(data, "c/0/0", {"c/0/0.a": b"12", "c/0/0.b": b"34"})
+    leave_journal(data, "c/0/0", {"c/0/0.a": b"12", "c/0/0.b": b"34"})
     (data / OWN_NAME / "w-dead/0").unlink()
     return data
 

@@ -1,6 +1,5 @@
 """A chunk that takes too much to be decoded is an error of its own bytes, and costs no more than others."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 import zarr
 from bombs import BOMBS, gzip_bomb, zstd_bomb
 from builders.images_view import images
-from builders.processes import decoders
+from builders.processes import decoders, peak_bytes
 from builders.readers import read_range
 from builders.views import content_of, opened
 from zarr.codecs import GzipCodec, ZstdCodec
@@ -33,11 +32,6 @@ def shown(folder: Path, chunk: bytes, codecs: Any) -> Folder:
     return images(LocalStore(str(folder)))
 
 
-def _peak_bytes(process: Path) -> int:
-    found = re.search(r"^VmHWM:\s+(\d+) kB", (process / "status").read_text(), re.MULTILINE)
-    return int(found[1]) << 10 if found else 0
-
-
 @pytest.fixture
 def bounded() -> Iterator[None]:
     """What the test takes here and in the processes that decode stays below 300 MiB in all.
@@ -46,7 +40,7 @@ def bounded() -> Iterator[None]:
     """
 
     def peaks() -> dict[Path, int]:
-        return {process: _peak_bytes(process) for process in (Path("/proc/self"), *decoders())}
+        return {process: peak_bytes(process.name) for process in (Path("/proc/self"), *decoders())}
 
     for process in peaks():
         (process / "clear_refs").write_text("5")  # the peak begins anew

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from builders.documents import array, concat_parts
 from builders.folders import write_files
-from builders.mounts import meanwhile, serving
+from builders.mounts import serving
+from builders.threads import meanwhile
 from sampling import is_thorough
 
 THOROUGH = is_thorough()

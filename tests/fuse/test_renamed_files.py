@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from builders.documents import array, group
 from builders.folders import write_keys
-from builders.mounts import Daemon, meanwhile, wait_for
+from builders.mounts import Daemon, wait_for
+from builders.threads import meanwhile
 
 Server = Callable[..., Daemon]
 

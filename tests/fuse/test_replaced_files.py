@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from builders.documents import array, concat_parts, group
 from builders.folders import write_keys
-from builders.mounts import Daemon, drop_caches, meanwhile, wait_for
+from builders.mounts import Daemon, drop_caches, wait_for
+from builders.threads import meanwhile
 from sampling import Sample
 
 Server = Callable[..., Daemon]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from builders.documents import array, concat_parts, group, suffix_keys
 from builders.folders import write_keys
-from builders.mounts import clear, info, status, wait_for, zarrfuse
+from builders.mounts import clear, getfattr, info, status, wait_for, zarrfuse
 
 from zarrfuse import __version__
 
@@ -171,17 +171,6 @@ def test_the_status_is_json_also_after_an_error_of_a_name_that_is_no_text(
 
 
 # -- attributes ----------------------------------------------------------------------------------
-
-
-def getfattr(path: Path) -> dict[str, str]:
-    """What `getfattr -d` prints as text."""
-    done = subprocess.run(
-        ["getfattr", "-d", "--absolute-names", path], capture_output=True, text=True, check=True
-    )
-    lines = [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
-    assert all('="' in line for line in lines), "0s or 0x would be no text"
-    pairs = (line.split("=", 1) for line in lines)
-    return {name: value[1:-1].replace('\\"', '"') for name, value in pairs}
 
 
 def test_attributes_of_an_array_print_as_text(point: Path) -> None:

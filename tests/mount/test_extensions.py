@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from builders.documents import array, group
 from builders.folders import write_keys
-from builders.mounts import Daemon, clear, info, wait_for, zarrfuse
+from builders.mounts import Daemon, clear, getfattr, info, wait_for, zarrfuse
 
 Mounted = Callable[..., Path]
 Served = Callable[..., Daemon]
@@ -52,15 +52,6 @@ KEYS = {
     ),
     "context/c/0/0": b"text",
 }
-
-
-def getfattr(path: Path) -> dict[str, str]:
-    """What `getfattr -d` prints."""
-    done = subprocess.run(
-        ["getfattr", "-d", "--absolute-names", path], capture_output=True, text=True, check=True
-    )
-    pairs = (line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    return {name: value[1:-1].replace('\\"', '"') for name, value in pairs}
 
 
 @pytest.fixture(scope="module")

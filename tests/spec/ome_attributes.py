@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from array_nodes import array
+from builders.nodes import array_of
 
 from zarrfuse.spec.node import ArrayNode, GroupNode
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
@@ -232,4 +232,4 @@ def with_value(attributes: Any, *way: Any, value: Any) -> Any:
     return changed(attributes, way, lambda holder, key: holder.__setitem__(key, value))
 
 
-NODE = array(2, 9, 9, 9)
+NODE = array_of(2, 9, 9, 9)

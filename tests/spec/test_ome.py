@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from array_nodes import array
 from builders.documents import extension
+from builders.nodes import array_of
 from ome_attributes import (
     BIOFORMATS2RAW,
     IDR,
@@ -61,7 +61,7 @@ def test_a_picture_of_idr(group: Callable[[Any], GroupNode]) -> None:
     assert [level.path for level in pyramid.levels] == ["0", "1", "2"]
     assert pyramid.levels[1].scale == (1.0, 0.5002025531914894, *[0.7207963069280418] * 2)
     assert pyramid.name is None
-    assert picture_of(array(2, 236, 275, 271), pyramid) == Picture(
+    assert picture_of(array_of(2, 236, 275, 271), pyramid) == Picture(
         (
             Axis("c", "channel", "C", None, 1.0),
             Axis("z", "space", "Z", MU, 0.5002025531914894),
@@ -120,7 +120,7 @@ def test_a_picture_of_bioformats2raw() -> None:
 def test_a_picture_of_ome_zarr_py_in_zarr_v3() -> None:
     pyramid = only_pyramid(OME_ZARR_PY)
     assert pyramid.name == "/"
-    picture = picture_of(array(9, 9, 9, dimension_names=["z", "y", "x"]), pyramid, 1)
+    picture = picture_of(array_of(9, 9, 9, dimension_names=["z", "y", "x"]), pyramid, 1)
     assert [(axis.letter, axis.scale) for axis in picture.axes] == [
         ("Z", 0.5),
         ("Y", 0.4),
@@ -132,7 +132,7 @@ def test_a_picture_of_ome_zarr_py_in_zarr_v3() -> None:
 def test_a_translation_is_the_origin() -> None:
     pyramid = only_pyramid(NGFF_ZARR)
     assert [level.path for level in pyramid.levels] == ["scale0/image", "scale1/image"]
-    picture = picture_of(array(64, 64), pyramid, 1)
+    picture = picture_of(array_of(64, 64), pyramid, 1)
     assert picture.axes == (
         Axis("y", "space", "Y", MU, 1.0, 10.25),
         Axis("x", "space", "X", MU, 0.5, -2.875),
@@ -200,7 +200,7 @@ def multiscale_arrays(*paths: str) -> dict[str, Any]:
 def test_multiscale_arrays_are_a_pyramid_without_axes() -> None:
     group = v3_group({}, extensions=[multiscale_arrays("a/0", "a/1")])
     assert pyramids_of(group) == (Pyramid(levels=(Level("a/0"), Level("a/1"))),)
-    picture = picture_of(array(9, 9, 9, dimension_names=["c", "y", "x"]), pyramids_of(group)[0])
+    picture = picture_of(array_of(9, 9, 9, dimension_names=["c", "y", "x"]), pyramids_of(group)[0])
     assert letters(picture) == "CYX"
     assert picture.channels == ()
 
@@ -264,28 +264,28 @@ def test_multiscale_arrays_are_not_inherited() -> None:
     ],
 )
 def test_statistics_are_the_display_range(low: float, high: float, expected: Any) -> None:
-    node = array(9, 9, extensions=[extension("example.array-statistics", min=low, max=high)])
+    node = array_of(9, 9, extensions=[extension("example.array-statistics", min=low, max=high)])
     assert picture_of(node).display_range == expected
-    assert picture_of(array(9, 9)).display_range is None
+    assert picture_of(array_of(9, 9)).display_range is None
 
 
 def test_an_offset_is_where_the_translation_is() -> None:
-    node = array(9, 9, extensions=[extension("example.offset", offset=[12, -24])])
+    node = array_of(9, 9, extensions=[extension("example.offset", offset=[12, -24])])
     axes = picture_of(node, only_pyramid(NGFF_ZARR)).axes
     assert [axis.origin for axis in axes] == [10.0 - 12 * 0.5, -3.0 + 24 * 0.25]
 
 
 def test_an_offset_without_transformations_counts_elements() -> None:
-    node = array(9, 9, 9, extensions=[extension("example.offset", offset=[0, 12, -24])])
+    node = array_of(9, 9, 9, extensions=[extension("example.offset", offset=[0, 12, -24])])
     assert [axis.origin for axis in picture_of(node).axes] == [None, -12.0, 24.0]
 
 
 def test_an_offset_of_steps_that_nobody_knows_has_no_position() -> None:
-    node = array(9, 9, extensions=[extension("example.offset", offset=[12, 2**300])])
+    node = array_of(9, 9, extensions=[extension("example.offset", offset=[12, 2**300])])
     broken = without(NGFF_ZARR, "ome", "multiscales", 0, "datasets", 0, "coordinateTransformations")
     assert [axis.origin for axis in picture_of(node, only_pyramid(broken)).axes] == [None, None]
 
 
 def test_an_offset_beyond_all_floats_has_no_position() -> None:
-    node = array(9, 9, extensions=[extension("example.offset", offset=[1, 10**310])])
+    node = array_of(9, 9, extensions=[extension("example.offset", offset=[1, 10**310])])
     assert [axis.origin for axis in picture_of(node).axes] == [-1.0, None]

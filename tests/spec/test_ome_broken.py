@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from array_nodes import array
+from builders.nodes import array_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ome_attributes import (
@@ -93,7 +93,7 @@ def assert_sound(pyramid: Pyramid, picture: Picture, node: ArrayNode) -> None:
 
 @pytest.mark.parametrize("attributes", WRITTEN.values(), ids=WRITTEN.keys())
 def test_nothing_raises_whichever_member_is_broken(attributes: Any) -> None:
-    nodes = [array(*[9] * ndim) for ndim in range(6)]
+    nodes = [array_of(*[9] * ndim) for ndim in range(6)]
     for way in places(attributes):
         for change in BREAKS:
             for pyramid in pyramids_of(v3_group(changed(attributes, way, change))):
@@ -158,7 +158,7 @@ def test_a_broken_multiscale_leaves_the_others() -> None:
 def test_axes_that_are_no_list_are_those_of_the_array(value: Any) -> None:
     pyramid = only_pyramid(with_value(IDR, *MULTISCALE, "axes", value=value))
     names = ["c", "z", "q", "r"]
-    picture = picture_of(array(2, 9, 9, 9, dimension_names=names), pyramid)
+    picture = picture_of(array_of(2, 9, 9, 9, dimension_names=names), pyramid)
     assert [axis.name for axis in picture.axes] == names
     assert letters(picture) == "CZYX"
     assert picture.axes[1].scale == 0.5002025531914894
@@ -167,7 +167,7 @@ def test_axes_that_are_no_list_are_those_of_the_array(value: Any) -> None:
 @pytest.mark.parametrize("value", [None, 3, {}, {"name": 5, "type": []}, ["c"], ""])
 def test_a_broken_axis_is_called_what_the_array_calls_it(value: Any) -> None:
     pyramid = only_pyramid(with_value(IDR, *MULTISCALE, "axes", 0, value=value))
-    picture = picture_of(array(2, 9, 9, 9, dimension_names=["ch", "a", "b", "d"]), pyramid)
+    picture = picture_of(array_of(2, 9, 9, 9, dimension_names=["ch", "a", "b", "d"]), pyramid)
     assert [axis.name for axis in picture.axes] == ["ch", "z", "y", "x"]
     assert letters(picture) == "CZYX"
 
@@ -271,7 +271,7 @@ HOSTILE = {
 @pytest.mark.parametrize("attributes", HOSTILE.values(), ids=HOSTILE.keys())
 def test_metadata_without_bounds_are_bounded(attributes: str) -> None:
     group = parse_v2_group(b'{"zarr_format": 2}', attributes.encode())
-    node = array(*[3] * 64)
+    node = array_of(*[3] * 64)
     found = pyramids_of(group)
     for pyramid in found:
         assert_sound(pyramid, picture_of(node, pyramid), node)
@@ -280,5 +280,5 @@ def test_metadata_without_bounds_are_bounded(attributes: str) -> None:
 
 
 def test_an_array_of_very_many_dimensions_is_a_picture() -> None:
-    node = array(*[2] * 10_000)
+    node = array_of(*[2] * 10_000)
     assert letters(picture_of(node, only_pyramid(IDR))) == "-" * 9_995 + "TCZYX"

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from array_nodes import array
+from builders.nodes import array_of
 from ome_attributes import IDR, NGFF_ZARR, NODE, OME_ZARR_PY, only_pyramid, window, with_value
 
 from zarrfuse.spec.ome import Channel, picture_of
@@ -81,17 +81,17 @@ def test_broken_channels_are_none(value: Any) -> None:
 
 def test_channels_are_as_many_as_the_axis_is_long() -> None:
     pyramid = only_pyramid(IDR)
-    labels = [channel.label for channel in picture_of(array(3, 9, 9, 9), pyramid).channels]
+    labels = [channel.label for channel in picture_of(array_of(3, 9, 9, 9), pyramid).channels]
     assert labels == ["LaminB1", "Dapi", None]
-    assert len(picture_of(array(1, 9, 9, 9), pyramid).channels) == 1
-    assert picture_of(array(2**40, 9, 9, 9), pyramid).channels == ()
+    assert len(picture_of(array_of(1, 9, 9, 9), pyramid).channels) == 1
+    assert picture_of(array_of(2**40, 9, 9, 9), pyramid).channels == ()
 
 
 def test_without_an_axis_of_channels_there_is_one_or_none() -> None:
-    assert len(picture_of(array(9, 9, 9), only_pyramid(OME_ZARR_PY)).channels) == 1
+    assert len(picture_of(array_of(9, 9, 9), only_pyramid(OME_ZARR_PY)).channels) == 1
     two = {**NGFF_ZARR, "omero": IDR["omero"]}
-    assert picture_of(array(9, 9), only_pyramid(two)).channels == ()
+    assert picture_of(array_of(9, 9), only_pyramid(two)).channels == ()
     colour = {**NGFF_ZARR, "omero": OME_ZARR_PY["ome"]["omero"]}
-    picture = picture_of(array(9, 9, 3, dimension_names=["y", "x", "rgb"]), only_pyramid(colour))
+    picture = picture_of(array_of(9, 9, 3, dimension_names=["y", "x", "rgb"]), only_pyramid(colour))
     assert picture.samples
     assert picture.channels == ()

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from array_nodes import array
+from builders.nodes import array_of
 from ome_attributes import MU, NGFF_ZARR, move, only_pyramid, scale, space
 
 from zarrfuse.spec.axes import Axis
@@ -95,11 +95,11 @@ def test_scales_that_do_not_fit_the_axes_are_left_out() -> None:
 
 def test_what_does_not_fit_the_array_counts_as_not_said() -> None:
     pyramid = only_pyramid(NGFF_ZARR)
-    picture = picture_of(array(9, 9, 9, dimension_names=["t", "q", "r"]), pyramid)
-    assert picture == picture_of(array(9, 9, 9, dimension_names=["t", "q", "r"]))
+    picture = picture_of(array_of(9, 9, 9, dimension_names=["t", "q", "r"]), pyramid)
+    assert picture == picture_of(array_of(9, 9, 9, dimension_names=["t", "q", "r"]))
 
 
 @pytest.mark.parametrize("level", [-1, 2, 10**30])
 def test_a_level_that_is_not_there_has_no_scale(level: int) -> None:
-    picture = picture_of(array(9, 9), only_pyramid(NGFF_ZARR), level)
+    picture = picture_of(array_of(9, 9), only_pyramid(NGFF_ZARR), level)
     assert picture.axes[0] == Axis("y", "space", "Y", MU)

@@ -1,7 +1,6 @@
 """What every store promises (`zarrfuse.stores.base`), held against every store from one dict."""
 
 import errno
-import gc
 import os
 import random
 import zipfile
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from builders.object_server import TestBucket
+from builders.processes import open_files
 from builders.readers import read_range
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -377,13 +377,8 @@ def test_closed_store_opens_nothing_and_closes_again(own_store):
     own_store.close()
 
 
-def open_descriptors() -> int:
-    gc.collect()  # what failed tests before this one still hold through their tracebacks
-    return len(os.listdir("/proc/self/fd"))
-
-
 def test_no_descriptor_is_left_behind(tmp_path):
-    before = open_descriptors()
+    before = open_files()
     for name, make in MAKERS.items():
         store = make(tmp_path / f"{name}.zip")
         for folder in folders():
@@ -395,4 +390,4 @@ def test_no_descriptor_is_left_behind(tmp_path):
             with pytest.raises(ZarrfuseError):
                 store.open(key)
         store.close()
-    assert open_descriptors() == before
+    assert open_files() == before

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from builders.commit_stores import store_bytes
+from builders.commits import store_bytes
 
 from zarrfuse.transactions.commits import Commits, Target
 

@@ -6,8 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from builders.commit_stores import KeysStore, StepStore, files_of, recovered, store_bytes, write
+from builders.commit_stores import KeysStore, StepStore
+from builders.commits import files_of, recovered, store_bytes
 from builders.fake_stores import MemoryReader
+from builders.folders import write_files
 
 from zarrfuse.errors import Corrupt, Denied, NotSupported, TimedOut
 from zarrfuse.stores.base import OWN_NAME, Reader
@@ -28,7 +30,7 @@ def test_closing_takes_nothing_from_under_a_commit_of_another_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commits_module, "CLOSE_WAITS_S", 0.0)
-    write(tmp_path, OLD)
+    write_files(tmp_path, OLD)
     has_begun, may_go_on = threading.Event(), threading.Event()
 
     def step(call: str, key: str) -> None:
@@ -49,7 +51,7 @@ def test_closing_takes_nothing_from_under_a_commit_of_another_thread(
 
 
 def test_a_temporary_part_that_is_gone_is_an_error_and_the_old_chunk_stays(tmp_path: Path) -> None:
-    write(tmp_path, OLD)
+    write_files(tmp_path, OLD)
     inner = WritableLocalStore(str(tmp_path))
     renamed: list[str] = []
 
@@ -114,7 +116,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_file_that_was_not_changed_is_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, {"c": b"old"})
+    write_files(tmp_path, {"c": b"old"})
     store = WritableLocalStore(str(tmp_path))
     commits = Commits(store)
     copy = WorkingCopy(commits, store.open("c"))
@@ -200,8 +202,8 @@ def test_a_journal_that_may_not_be_read_stays_with_all_parts_and_others_are_done
     folder = f"{OWN_NAME}/w-1"
     denied = Journal("denied", (Part("denied/0", f"{folder}/0"),))
     other = Journal("other", (Part("other/0", f"{folder}/1"),))
-    write(tmp_path, {f"{folder}/0": b"0", f"{folder}/1": b"1"})
-    write(tmp_path, {key_of(each.key): text_of(each) for each in (denied, other)})
+    write_files(tmp_path, {f"{folder}/0": b"0", f"{folder}/1": b"1"})
+    write_files(tmp_path, {key_of(each.key): text_of(each) for each in (denied, other)})
     commits = Commits(DeniedStore(str(tmp_path)))
     commits.recover()
     commits.close()

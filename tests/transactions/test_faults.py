@@ -5,21 +5,14 @@ import os
 from pathlib import Path
 
 import pytest
-from builders.commit_stores import (
-    KeysStore,
-    Steps,
-    StepStore,
-    files_of,
-    recovered,
-    store_bytes,
-    write,
-)
+from builders.commit_stores import KeysStore, Steps, StepStore
+from builders.commits import files_of, recovered, seen, store_bytes
+from builders.folders import write_files
 from cases import CASES, Case
 from sampling import Sample
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.base import OWN_NAME, WritableStore
-from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
@@ -43,15 +36,6 @@ def run(case: Case, wrapped: StepStore, *, close: bool = True) -> BaseException 
     return None
 
 
-def seen(root: Path) -> dict[str, bytes]:
-    """What somebody sees who only reads."""
-    store = rolled_forward(LocalStore(str(root)))
-    try:
-        return files_of(store)
-    finally:
-        store.close()
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_one_step_fails(case: Case, when: str, tmp_path: Path, sample: Sample) -> None:
@@ -61,7 +45,7 @@ def test_one_step_fails(case: Case, when: str, tmp_path: Path, sample: Sample) -
     for step in sample.steps(MOST_STEPS, every=EVERY):
         root = tmp_path / str(step)
         root.mkdir()
-        write(root, case.old)
+        write_files(root, case.old)
         inner = WritableLocalStore(str(root))
         steps = Steps(step, fail)
         wrapped = StepStore(inner, steps) if when == "before" else StepStore(inner, nothing, steps)
@@ -90,7 +74,7 @@ def test_all_steps_from_one_on_fail(case: Case, tmp_path: Path, sample: Sample) 
     for step in sample.steps(MOST_STEPS, every=EVERY):
         root = tmp_path / str(step)
         root.mkdir()
-        write(root, case.old)
+        write_files(root, case.old)
         inner = WritableLocalStore(str(root))
         count = 0
 

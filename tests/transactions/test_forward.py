@@ -2,12 +2,13 @@
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from builders.commit_stores import files_of, write
+from builders.commits import files_of
 from builders.fake_stores import MemoryStore
+from builders.folders import write_files
+from builders.journals import TEMPORARY, leave_journal
 from msgspec.structs import replace
 
 from zarrfuse.errors import NotFound
@@ -19,26 +20,13 @@ from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.journal import Journal, Part, key_of, name_of, text_of
 from zarrfuse.transactions.recovered_view import RolledForward, rolled_forward
 
-TEMPORARY = f"{OWN_NAME}/w-dead/"
-
-
-def leave(root: Path, key: str, parts: Mapping[str, bytes | None]) -> None:
-    """Leave a journal of a chunk, and the temporary parts, as a process does that died."""
-    named = []
-    for n, (part, data) in enumerate(parts.items()):
-        temporary = None if data is None else f"{TEMPORARY}{n}"
-        if temporary is not None and data is not None:
-            write(root, {temporary: data})
-        named.append(Part(part, temporary))
-    write(root, {key_of(key): text_of(Journal(key, tuple(named)))})
-
 
 @pytest.fixture
 def left(tmp_path: Path) -> Path:
     """A chunk of which one part has been moved, one replaces another, one is deleted, two are new."""
-    write(tmp_path, {"a/0": b"new0", "a/1": b"old1", "a/2": b"old2", "b/x": b"else"})
+    write_files(tmp_path, {"a/0": b"new0", "a/1": b"old1", "a/2": b"old2", "b/x": b"else"})
     parts = {"a/0": b"", "a/1": b"new1", "a/2": None, "a/3": b"new3", "a/deep/er/4": b"new4"}
-    leave(tmp_path, "a", parts)
+    leave_journal(tmp_path, "a", parts)
     (tmp_path / TEMPORARY / "0").unlink()  # moved already
     return tmp_path
 
@@ -95,14 +83,14 @@ def test_a_journal_that_has_just_been_left_is_seen_when_it_is_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovered_view, "LOOK_EVERY_S", 1e9)  # never again by itself
-    write(tmp_path, {"a/0": b"old", "a/1": b"old"})
+    write_files(tmp_path, {"a/0": b"old", "a/1": b"old"})
     store = rolled_forward(LocalStore(str(tmp_path)))
     assert isinstance(store, RolledForward)
     assert read(store, "a/0") == b"old"
-    leave(tmp_path, "a", {"a/0": b"new", "a/1": b"new"})
+    leave_journal(tmp_path, "a", {"a/0": b"new", "a/1": b"new"})
     store.look("a")
     assert read(store, "a/1") == b"new"
-    leave(tmp_path, "a", {"a/0": None, "a/1": b"newer"})  # within one tick of the clock
+    leave_journal(tmp_path, "a", {"a/0": None, "a/1": b"newer"})  # within one tick of the clock
     store.look("a")
     assert files_of(store) == {"a/1": b"newer"}
     (tmp_path / key_of("a")).unlink()
@@ -175,14 +163,14 @@ def test_a_store_that_is_no_folder_has_journals_too() -> None:
 def test_a_journal_that_cannot_be_understood_or_leads_elsewhere_says_nothing(
     text: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write(tmp_path, {"a/0": b"old", "b": b"secret", f"{OWN_NAME}/{name_of('a')}": text})
+    write_files(tmp_path, {"a/0": b"old", "b": b"secret", f"{OWN_NAME}/{name_of('a')}": text})
     store = rolled_forward(LocalStore(str(tmp_path)))
     assert files_of(store) == {"a/0": b"old", "b": b"secret"}
     assert name_of("a") in caplog.text
 
 
 def test_a_folder_of_our_own_that_is_a_file_is_no_obstacle(tmp_path: Path) -> None:
-    write(tmp_path, {"a/0": b"old", OWN_NAME: b"mine"})
+    write_files(tmp_path, {"a/0": b"old", OWN_NAME: b"mine"})
     store = rolled_forward(LocalStore(str(tmp_path)))
     assert files_of(store) == {"a/0": b"old"}
 

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders.commit_stores import store_bytes
+from builders.commits import commits_of, store_bytes
 from builders.strangers import DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local import own_folder
-from zarrfuse.stores.local.writing import WritableLocalStore
-from zarrfuse.transactions.commits import Commits
 
 GROUP = 54321
 
@@ -27,10 +25,6 @@ def data() -> Iterator[Path]:
         os.chown(root, OWNER, GROUP)
         root.chmod(0o775)
         yield root
-
-
-def commits_of(root: Path) -> Commits:
-    return Commits(WritableLocalStore(str(root)))
 
 
 @pytest.mark.parametrize("first", [0, OWNER])

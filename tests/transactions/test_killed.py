@@ -1,53 +1,27 @@
 """A process that dies at any step of a commit: the chunk is wholly old or new, and nothing is left."""
 
-import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from builders.commit_stores import Steps, StepStore, files_of, recovered, write
+from builders.commit_stores import Steps, StepStore
+from builders.commits import recovered, seen
+from builders.folders import write_files
 from cases import AFTER_ANOTHER, CASES, Case
+from children import DIED, ENDED, die, in_child
 from sampling import Sample
 
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.recovered_view import rolled_forward
 
-ENDED, DIED, FAILED = 0, 9, 1
 MOST_STEPS = 400
 EVERY = 3
 """Of so many steps one is tried by default."""
 CALLS = ("open", "os.", "fcntl.fcntl")
 """What Python tells its audit hooks of calls of the system that change names, open, or lock."""
-
-
-def die() -> None:
-    """As if killed: nothing is cleaned up."""
-    os._exit(DIED)
-
-
-def in_child(run: Callable[[], None]) -> int:
-    """Run something in a child process; its exit code."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            run()
-            os._exit(ENDED)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            os._exit(FAILED)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def seen(root: Path) -> dict[str, bytes]:
-    """What somebody sees who only reads."""
-    store = rolled_forward(LocalStore(str(root)))
-    found = files_of(store)
-    store.close()
-    return found
 
 
 def check_steps(
@@ -58,7 +32,7 @@ def check_steps(
     for step in steps:
         root = tmp_path / str(step)
         root.mkdir()
-        write(root, case.old)
+        write_files(root, case.old)
         code = in_child(lambda step=step, root=root: child(root, Steps(step, die)))  # type: ignore[misc]
         assert code in (ENDED, DIED)
         now = seen(root)
@@ -126,7 +100,7 @@ def test_who_recovers_dies_at_a_call_of_the_system(
     for step in sample.steps(MOST_STEPS, every=EVERY):
         root = tmp_path / str(step)
         root.mkdir()
-        write(root, case.old)
+        write_files(root, case.old)
         assert in_child(lambda root=root: killed_half_way(root)) == DIED  # type: ignore[misc]
         assert list((root / OWN_NAME).glob("*.journal"))
         code = in_child(lambda root=root, step=step: child(root, Steps(step, die)))  # type: ignore[misc]

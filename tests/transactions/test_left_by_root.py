@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders.commit_stores import store_bytes, write
+from builders.commits import store_bytes
+from builders.folders import write_files
 from builders.strangers import DONE, OWNER, as_user, public_folder
 
 from zarrfuse.errors import Denied
@@ -21,7 +22,7 @@ def data() -> Iterator[Path]:
     """Another user's folder with the workspace of root."""
     with public_folder() as folder:
         root = folder / "data"
-        write(root, {f"{OWN_NAME}/w-1/0": b"", f"{OWN_NAME}/lock": b""})
+        write_files(root, {f"{OWN_NAME}/w-1/0": b"", f"{OWN_NAME}/lock": b""})
         (root / OWN_NAME).chmod(0o700)
         os.chown(root, OWNER, OWNER)
         yield root

@@ -4,10 +4,10 @@ import os
 from functools import partial
 from pathlib import Path
 
-from builders.commit_stores import Steps, StepStore, readers, store_bytes
-from transactions.test_killed import DIED, die, in_child
+from builders.commit_stores import Steps, StepStore
+from builders.commits import content_and_close, readers, store_bytes
+from children import DIED, die, in_child
 
-from zarrfuse.stores.base import Reader
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions.commits import Commits
@@ -30,21 +30,12 @@ def look(root: Path, done: int) -> None:
     os.set_blocking(done, False)
     store = rolled_forward(LocalStore(str(root)))
     while True:
-        assert len({contents(reader) for reader in readers(store, "c", PARTS)}) == 1
+        assert len({content_and_close(reader) for reader in readers(store, "c", PARTS)}) == 1
         try:
             if os.read(done, 1) == b"":
                 return
         except BlockingIOError:
             pass
-
-
-def contents(reader: Reader | None) -> bytes:
-    """All its bytes."""
-    assert reader is not None
-    buffer = bytearray(reader.size)
-    reader.readinto(memoryview(buffer), 0)
-    reader.close()
-    return bytes(buffer)
 
 
 def forked(work: object, *arguments: object) -> int:
@@ -104,7 +95,7 @@ def test_a_reader_sees_the_whole_of_what_a_killed_writer_committed(tmp_path: Pat
         recovery = Commits(WritableLocalStore(str(tmp_path)))
         recovery.spool().close()  # so that the folder stays, and its picture is not looked at anew
         recovery.recover()
-        assert len({contents(each) for each in readers(store, "c", PARTS)}) == 1
+        assert len({content_and_close(each) for each in readers(store, "c", PARTS)}) == 1
         assert in_child(partial(child, data)) == DIED
-        assert [contents(each) for each in readers(store, "c", PARTS)] == [data] * 3
+        assert [content_and_close(each) for each in readers(store, "c", PARTS)] == [data] * 3
         recovery.close()

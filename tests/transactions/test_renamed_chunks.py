@@ -4,14 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-from builders.commit_stores import files_of, recovered, store_bytes
+from builders.commits import recovered, seen, store_bytes
 
 from zarrfuse.stores.base import OWN_NAME
-from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
-from zarrfuse.transactions.recovered_view import rolled_forward
 
 SUFFIXES = (".a", "", ".z")
 
@@ -36,19 +34,11 @@ def interrupted(root: Path, moved: int) -> None:
         (root / str(part.temporary)).rename(root / part.key)
 
 
-def shown(root: Path) -> dict[str, bytes]:
-    reader = rolled_forward(LocalStore(str(root)))
-    try:
-        return files_of(reader)
-    finally:
-        reader.close()
-
-
 @pytest.mark.parametrize("moved", range(4))
 def test_it_is_shown_and_finished(tmp_path: Path, moved: int) -> None:
     store(tmp_path, "c/0", 1)
     interrupted(tmp_path, moved)
-    assert shown(tmp_path) == chunk("c/1", 1)
+    assert seen(tmp_path) == chunk("c/1", 1)
     assert recovered(tmp_path) == chunk("c/1", 1)
 
 
@@ -57,7 +47,7 @@ def test_what_was_stored_under_the_old_name_since_is_kept(tmp_path: Path, moved:
     store(tmp_path, "c/0", 1)
     interrupted(tmp_path, moved)
     store(tmp_path, "c/0", 2)
-    assert shown(tmp_path) == chunk("c/0", 2) | chunk("c/1", 1)
+    assert seen(tmp_path) == chunk("c/0", 2) | chunk("c/1", 1)
     assert recovered(tmp_path) == chunk("c/0", 2) | chunk("c/1", 1)
 
 

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders.commit_stores import StepStore, files_of, store_bytes, write
-from builders.folders import files_below
+from builders.commit_stores import StepStore
+from builders.commits import files_of, store_bytes
+from builders.folders import files_below, write_files
+from builders.journals import TEMPORARY, leave_journal
 from builders.strangers import DENIED, DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied, NotFound
@@ -21,7 +23,6 @@ from zarrfuse.transactions.recovered_view import rolled_forward
 
 OLD = {"c/0": b"old", "c/1": b"old"}
 NEW = {"c/0": b"new", "c/1": b"new"}
-TEMPORARY = f"{OWN_NAME}/w-dead/"
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def shared(public: Path) -> Path:
     """Root's folder, in which everybody may make names, with a chunk of root's, and a file."""
     root = public / "data"
     root.mkdir()
-    write(root, OLD | {"mine": b"private"})
+    write_files(root, OLD | {"mine": b"private"})
     (root / "mine").chmod(0o600)
     root.chmod(0o1777)
     return root
@@ -47,7 +48,7 @@ def owned(public: Path) -> Path:
     """Another user's folder with a chunk."""
     root = public / "data"
     root.mkdir()
-    write(root, OLD)
+    write_files(root, OLD)
     for path in (root, root / "c", root / "c/0", root / "c/1"):
         os.chown(path, OWNER, OWNER)
     return root
@@ -58,14 +59,8 @@ def mode(path: Path) -> int:
 
 
 def forge(root: Path, parts: dict[str, bytes | None], key: str = "c") -> None:
-    """Put a journal there that moves and deletes, as a killed process would have left it."""
-    named = []
-    for number, (part, data) in enumerate(parts.items()):
-        temporary = None if data is None else f"{TEMPORARY}{number}"
-        if temporary is not None and data is not None:
-            write(root, {temporary: data})
-        named.append(Part(part, temporary))
-    write(root, {key_of(key): text_of(Journal(key, tuple(named)))})
+    """Put a journal there, as a killed process would have left it."""
+    leave_journal(root, key, parts)
 
 
 FORGED: dict[str, bytes | None] = {"c/0": b"forged", "c/1": None, "mine": None}
@@ -331,7 +326,7 @@ def test_a_stranger_cannot_lock(shared: Path) -> None:
 
 
 def test_a_lock_file_that_is_a_symlink_is_not_opened(shared: Path, public: Path) -> None:
-    write(shared, {f"{OWN_NAME}/w-1/0": b""})
+    write_files(shared, {f"{OWN_NAME}/w-1/0": b""})
     (shared / OWN_NAME / "lock").symlink_to(public / "made")
     commits = Commits(WritableLocalStore(str(shared)))
     with pytest.raises(Denied, match="lock is a symlink"):
@@ -351,7 +346,7 @@ def of_group(public: Path) -> Path:
     """A folder that a group writes together."""
     root = public / "data"
     root.mkdir()
-    write(root, OLD)
+    write_files(root, OLD)
     for path in (root, root / "c", root / "c/0", root / "c/1"):
         os.chown(path, OWNER, GROUP)
         path.chmod(0o2775 if path.is_dir() else 0o664)
@@ -373,7 +368,7 @@ def test_a_group_stores_together_and_finishes_what_a_member_left(of_group: Path)
         (folder / "7").write_bytes(b"new")
         (folder / "8").write_bytes(b"new")
         parts = tuple(Part(f"c/{n}", f"{OWN_NAME}/{folder.name}/{n + 7}") for n in range(2))
-        write(of_group, {key_of("c"): text_of(Journal("c", parts))})
+        write_files(of_group, {key_of("c"): text_of(Journal("c", parts))})
 
     def finish() -> None:
         os.umask(0o022)
@@ -411,7 +406,7 @@ def replaced_by_link(root: Path, outside: Path) -> None:
 @pytest.fixture
 def outside(public: Path) -> Path:
     """A folder that nobody but root may write."""
-    write(public / "outside", {"c/0": b"secret", "c/1": b"secret"})
+    write_files(public / "outside", {"c/0": b"secret", "c/1": b"secret"})
     return public / "outside"
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.commit_stores import store_bytes, write
+from builders.commits import store_bytes
+from builders.folders import write_files
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.writing import WritableLocalStore
@@ -40,7 +41,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 @pytest.fixture
 def commits(tmp_path: Path) -> Commits:
     """Those of somebody else's folder with a chunk."""
-    write(tmp_path, {"c/0.a": b"old", "c/0": b"old", "c/1": b"old"})
+    write_files(tmp_path, {"c/0.a": b"old", "c/0": b"old", "c/1": b"old"})
     for path in tmp_path.rglob("*"):
         os.chown(path, OWNER, GROUP)
     for path in (tmp_path / "c").iterdir():

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from builders.commit_stores import files_of
+from builders.commits import files_of
 from builders.fake_stores import MemoryReader
 from builders.readers import read_all
 from hypothesis import given, settings

@@ -19,6 +19,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def store(root):
+    """A store that writes to the folder `root`."""
     store = WritableLocalStore(str(root))
     yield store
     store.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders.processes import open_files
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.store import LocalStore
@@ -19,16 +20,6 @@ WAYS: dict[str, Callable[[LocalStore], object]] = {
 }
 
 
-def descriptors() -> dict[str, str]:
-    """What this process has open, but for the listing itself."""
-    found = {}
-    for fd in os.listdir("/proc/self/fd"):
-        path = f"/proc/self/fd/{fd}"
-        if os.path.lexists(path):
-            found[fd] = os.readlink(path)
-    return found
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_a_call_that_fails_leaves_nothing_open(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -40,7 +31,7 @@ def test_a_call_that_fails_leaves_nothing_open(
     (tmp_path / "link").symlink_to("folder")
     (tmp_path / OWN_NAME).chmod(0o700)
     store = LocalStore(str(tmp_path))
-    before, fstat, calls = descriptors(), os.fstat, []
+    before, fstat, calls = open_files(), os.fstat, []
 
     def failing(fd: int) -> os.stat_result:
         calls.append(fd)
@@ -58,7 +49,7 @@ def test_a_call_that_fails_leaves_nothing_open(
                 opened = None
         if hasattr(opened, "close"):
             opened.close()
-        assert descriptors() == before
+        assert open_files() == before
         if len(calls) < number:
             break
     assert number > 1

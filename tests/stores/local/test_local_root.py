@@ -10,7 +10,6 @@ from zarrfuse.errors import Denied, NotFound, errno_of
 from zarrfuse.stores.base import Kind, read
 from zarrfuse.stores.local import beneath
 from zarrfuse.stores.local.store import LocalStore
-from zarrfuse.stores.local.writing import WritableLocalStore
 
 STRANGER = 65534
 
@@ -27,13 +26,6 @@ def root(request, tmp_path, monkeypatch):
         (tmp_path / folder / "a").write_bytes(b"the secret")
         (tmp_path / folder / "secret").write_bytes(b"the secret")
     return root
-
-
-@pytest.fixture
-def store(root):
-    store = WritableLocalStore(str(root))
-    yield store
-    store.close()
 
 
 def assert_is_gone(store):

@@ -32,14 +32,6 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(root: Path) -> Iterator[WritableLocalStore]:
-    """That folder, to be written by root."""
-    store = WritableLocalStore(str(root))
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """A file with the bytes to be stored."""
     path = tmp_path_factory.mktemp("source") / "bytes"

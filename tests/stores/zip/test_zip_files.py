@@ -1,25 +1,19 @@
 """A zip as a whole: what is no zip, Zip64, and a zip that changes under a mount."""
 
 import errno
-import gc
 import os
 import tracemalloc
 import zipfile
 from pathlib import Path
 
 import pytest
+from builders.processes import open_files
 from builders.readers import read_range
 from crafted_zips import TEXT, central_record, patch, write
 
 from zarrfuse.errors import SourceError, Stale, errno_of
 from zarrfuse.stores.base import opened, read
 from zarrfuse.stores.zip.store import ZipStore
-
-
-def open_descriptors() -> int:
-    gc.collect()  # what failed tests before this one still hold through their tracebacks
-    return len(os.listdir("/proc/self/fd"))
-
 
 # -- what is no zip
 
@@ -51,11 +45,11 @@ def test_missing_zip_folder_and_fifo_are_refused(tmp_path):
 
 def test_refused_zip_leaves_no_descriptor(tmp_path):
     (tmp_path / "no.zip").write_bytes(b"nothing")
-    before = open_descriptors()
+    before = open_files()
     for name in ("no.zip", "none.zip", ""):
         with pytest.raises(SourceError):
             ZipStore(str(tmp_path / name))
-    assert open_descriptors() == before
+    assert open_files() == before
 
 
 def test_broken_central_directory_is_refused(tmp_path):
@@ -174,7 +168,7 @@ def test_zip_renamed_over_goes_on_being_served(tmp_path):
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_open_reader_outlives_its_store(tmp_path, method):
-    before = open_descriptors()
+    before = open_files()
     store = ZipStore(write(tmp_path / "a.zip", {"a": TEXT}, method))
     reader = store.open("a")
     store.close()
@@ -185,4 +179,4 @@ def test_open_reader_outlives_its_store(tmp_path, method):
     with pytest.raises(OSError):
         read_range(reader, 0, 1)
     del reader
-    assert open_descriptors() == before
+    assert open_files() == before

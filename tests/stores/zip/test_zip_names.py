@@ -1,7 +1,6 @@
 """Names, symlinks and times of members, hostile ones among them."""
 
 import errno
-import logging
 import os
 import stat
 import struct
@@ -10,6 +9,7 @@ import zlib
 from datetime import datetime
 
 import pytest
+from builders.logs import warnings_in
 from crafted_zips import central_record, local_header, patch, write
 from msgspec.structs import replace
 
@@ -24,10 +24,6 @@ def special(name: str, type_: int, **attributes) -> zipfile.ZipInfo:
     for attribute, value in attributes.items():
         setattr(info, attribute, value)
     return info
-
-
-def warned(caplog) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 # -- names
@@ -61,7 +57,7 @@ def test_unsafe_name_is_left_out_with_one_warning(tmp_path, caplog, name):
     info.filename = name
     store = ZipStore(write(tmp_path / "a.zip", [("fine", b"1"), (info, b"2")]))
     assert list(store.list("")) == ["fine"]
-    (message,) = warned(caplog)
+    (message,) = warnings_in(caplog)
     assert "a.zip" in message
     assert "1 members are left out" in message
     assert repr(name) in message
@@ -70,7 +66,7 @@ def test_unsafe_name_is_left_out_with_one_warning(tmp_path, caplog, name):
 def test_many_unsafe_names_are_one_warning_with_their_number(tmp_path, caplog):
     store = ZipStore(write(tmp_path / "a.zip", {**{f"../{i}": b"" for i in range(50)}, "a": b"1"}))
     assert set(store.list("")) == {"a"}
-    (message,) = warned(caplog)
+    (message,) = warnings_in(caplog)
     assert "50 members" in message
     assert "'../0'" in message
 
@@ -94,7 +90,7 @@ def test_folder_wins_over_a_file_of_its_name(tmp_path, caplog, order):
     store = ZipStore(write(tmp_path / "a.zip", members))
     assert store.stat("x/a").kind is Kind.FOLDER
     assert read(store, "x/a/b") == b"below"
-    (message,) = warned(caplog)
+    (message,) = warnings_in(caplog)
     assert "'x/a'" in message
 
 
@@ -112,7 +108,7 @@ def test_folders_may_be_explicit_implicit_and_empty(tmp_path, caplog):
     )
     assert store.list("empty/deeper") == store.list("by mode") == {}
     assert set(store.list("implicit/x")) == {"y"}
-    assert warned(caplog) == []
+    assert warnings_in(caplog) == []
 
 
 def test_deep_name_is_read_and_one_of_thousands_of_folders_is_left_out(tmp_path, caplog):
@@ -120,7 +116,7 @@ def test_deep_name_is_read_and_one_of_thousands_of_folders_is_left_out(tmp_path,
     store = ZipStore(write(tmp_path / "a.zip", {deep: b"bottom", deeper: b"2", "a": b"1"}))
     assert set(store.list("")) == {"a", "d"}
     assert read(store, deep) == b"bottom"
-    (message,) = warned(caplog)
+    (message,) = warnings_in(caplog)
     assert "1 members are left out for their unsafe names, such as 'e/e/" in message
     assert len(message) < 1000
 

@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
-from builders.commit_stores import files_of, write
+from builders.commits import files_of
 from builders.documents import array, concat_parts, group
-from builders.folders import write_keys
+from builders.folders import write_files, write_keys
+from builders.journals import leave_journal
 from builders.mounts import zarrfuse
-from transactions.test_forward import leave
 
 import zarrfuse as package
 from zarrfuse.stores.base import OWN_NAME, Reader
@@ -60,7 +60,7 @@ def test_a_journal_that_names_more_than_parts_of_its_chunk_is_neither_done_nor_s
     data: Path, forged: tuple[str, dict[str, bytes | None]], caplog: pytest.LogCaptureFixture
 ) -> None:
     key, parts = forged
-    leave(data, key, parts)
+    leave_journal(data, key, parts)
     store = WritableLocalStore(str(data))
     assert files_of(rolled_forward(store, judge_of(store))) == OTHERS | CHUNK
     commits = Commits(store, judge=judge_of(store))
@@ -78,8 +78,10 @@ def test_a_journal_that_names_more_than_parts_of_its_chunk_is_neither_done_nor_s
 
 
 def test_a_journal_of_the_parts_and_of_the_file_that_became_the_chunk_is_done(data: Path) -> None:
-    write(data, {"a/c/0/0.3f2a.partial": b"neww"})
-    leave(data, "a/c/0/0", {"a/c/0/0.a": b"ne", "a/c/0/0.b": b"ww", "a/c/0/0.3f2a.partial": None})
+    write_files(data, {"a/c/0/0.3f2a.partial": b"neww"})
+    leave_journal(
+        data, "a/c/0/0", {"a/c/0/0.a": b"ne", "a/c/0/0.b": b"ww", "a/c/0/0.3f2a.partial": None}
+    )
     new = OTHERS | {"a/c/0/0.a": b"ne", "a/c/0/0.b": b"ww"}
     store = WritableLocalStore(str(data))
     assert files_of(rolled_forward(store, judge_of(store))) == new
@@ -93,7 +95,7 @@ def test_a_journal_of_the_parts_and_of_the_file_that_became_the_chunk_is_done(da
 
 def test_a_journal_that_renames_a_chunk_of_the_array_is_done(data: Path) -> None:
     moved = {"a/c/0/1.a": b"ne", "a/c/0/1.b": b"ww"}
-    leave(data, "a/c/0/1", {**moved, **dict.fromkeys(CHUNK)})
+    leave_journal(data, "a/c/0/1", {**moved, **dict.fromkeys(CHUNK)})
     store = WritableLocalStore(str(data))
     assert files_of(rolled_forward(store, judge_of(store))) == OTHERS | moved
     commits = Commits(store, judge=judge_of(store))
@@ -107,7 +109,7 @@ def test_what_this_process_leaves_is_always_believed(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of a chunk that a file from another folder becomes: that is deleted behind the journal."""
-    write(data, {"elsewhere": b"1234", "a/c/0/0.partial": b"1234"})
+    write_files(data, {"elsewhere": b"1234", "a/c/0/0.partial": b"1234"})
     store = WritableLocalStore(str(data))
     judge = judge_of(store)
     commits = Commits(store, judge=judge)
@@ -130,7 +132,7 @@ def test_what_this_process_leaves_is_always_believed(
 
 
 def test_who_stores_the_chunk_anew_replaces_such_a_journal(data: Path) -> None:
-    leave(data, "a/c/0/0", {"a/c/0/0.a": b"xx", "README": None})
+    leave_journal(data, "a/c/0/0", {"a/c/0/0.a": b"xx", "README": None})
     store = WritableLocalStore(str(data))
     commits = Commits(store, judge=judge_of(store))
     spool = commits.spool()
@@ -149,7 +151,7 @@ def test_who_stores_the_chunk_anew_replaces_such_a_journal(data: Path) -> None:
 
 
 def test_check_says_so_and_repair_deletes_it_and_does_nothing_of_it(data: Path) -> None:
-    leave(data, "a/c/0/0", {"a/c/0/0.a": b"xx", "README": None})
+    leave_journal(data, "a/c/0/0", {"a/c/0/0.a": b"xx", "README": None})
     for arguments in ((), ("--repair",)):
         done = zarrfuse("check", data, *arguments, check=False)
         assert "names README, which is no part of that chunk" in done.stdout + done.stderr
@@ -160,7 +162,7 @@ def test_check_says_so_and_repair_deletes_it_and_does_nothing_of_it(data: Path) 
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_open_store_does_not_believe_it(data: Path, read_only: bool) -> None:
-    leave(data, "a/c/0/0", {"a/c/0/0.a": b"xx", "README": None})
+    leave_journal(data, "a/c/0/0", {"a/c/0/0.a": b"xx", "README": None})
     store = package.open_store(data, read_only=read_only)
     keys = store.ensure_open()
     for key, expected in (("README", b"mine"), ("a/c/0/0", b"old")):

@@ -1,7 +1,5 @@
 """Any range of bytes of a file is that slice of it, in any order and from any thread."""
 
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -17,6 +15,7 @@ from builders.images_view import (
     slices_of,
 )
 from builders.readers import read_range
+from builders.threads import in_threads
 from builders.views import content_of, opened
 
 from zarrfuse.stores.local.store import LocalStore
@@ -43,25 +42,6 @@ def test_any_range_of_a_pyramid_is_that_slice_of_it(tmp_path: Path) -> None:
         for offset, size in slices_of(len(data), Random(4), 200):
             assert read_range(reader, offset, size) == data[offset : offset + size], (offset, size)
     store.close()
-
-
-def in_threads(count: int, work: Callable[[int], None]) -> None:
-    """Do `work(number)` in so many threads at once; the first exception is raised here."""
-    failed: list[BaseException] = []
-
-    def run(number: int) -> None:
-        try:
-            work(number)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failed:
-        raise failed[0]
 
 
 @pytest.mark.parametrize("cache_bytes", [1, 10 << 10, 1 << 20])

@@ -17,8 +17,8 @@ from builders.fake_stores import ForwardingStore
 from builders.folders import write_keys
 from builders.images_view import images, pyramid
 from builders.readers import read_range
+from builders.threads import in_threads
 from builders.views import content_of, folder_at, opened, view_of
-from test_ranges import in_threads
 from zarr.codecs import ZstdCodec
 
 from zarrfuse.stores.base import Reader, Store
