@@ -9,7 +9,7 @@ from builders.documents import array, concat_parts
 from builders.folders import write_keys
 from builders.journals import leave_journal
 from builders.mounts import Daemon, zarrfuse
-from builders.strangers import DONE, STRANGER, as_user, public_folder
+from builders.other_users import DONE, STRANGER, as_user, public_folder
 
 CHUNK = {"c/0/0.a": b"ol", "c/0/0.b": b"d"}
 LEFT = {"c/0/0.a": b"xx", "c/0/0.b": b"x"}

@@ -8,8 +8,8 @@ import pytest
 from builders.commit_stores import Steps, StepStore
 from builders.commits import content_and_close, readers, store_bytes
 from builders.folders import write_files
-from builders.strangers import DONE, STRANGER, as_user, public_folder
-from cases import CASES, Case
+from builders.other_users import DONE, STRANGER, as_user, public_folder
+from commit_cases import CASES, Case
 
 from zarrfuse.errors import Stale, ZarrfuseError
 from zarrfuse.stores.base import Reader

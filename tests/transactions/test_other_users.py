@@ -11,7 +11,7 @@ from builders.commit_stores import StepStore
 from builders.commits import files_of, store_bytes
 from builders.folders import files_below, write_files
 from builders.journals import TEMPORARY, leave_journal
-from builders.strangers import DENIED, DONE, OWNER, STRANGER, as_user, public_folder
+from builders.other_users import DENIED, DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.stores.base import OWN_NAME

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from builders.commits import commits_of, store_bytes
-from builders.strangers import DONE, OWNER, STRANGER, as_user, public_folder
+from builders.other_users import DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied
 from zarrfuse.stores.base import OWN_NAME

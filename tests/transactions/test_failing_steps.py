@@ -8,7 +8,7 @@ import pytest
 from builders.commit_stores import KeysStore, Steps, StepStore
 from builders.commits import files_of, recovered, seen, store_bytes
 from builders.folders import write_files
-from cases import CASES, Case
+from commit_cases import CASES, Case
 from sampling import Sample
 
 from zarrfuse.errors import ZarrfuseError

@@ -8,8 +8,8 @@ import pytest
 from builders.commit_stores import Steps, StepStore
 from builders.commits import recovered, seen
 from builders.folders import write_files
-from cases import AFTER_ANOTHER, CASES, Case
 from children import DIED, ENDED, die, in_child
+from commit_cases import AFTER_ANOTHER, CASES, Case
 from sampling import Sample
 
 from zarrfuse.stores.base import OWN_NAME

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from builders.commits import store_bytes
 from builders.folders import write_files
-from builders.strangers import DONE, OWNER, as_user, public_folder
+from builders.other_users import DONE, OWNER, as_user, public_folder
 
 from zarrfuse.errors import Denied
 from zarrfuse.stores.base import OWN_NAME
