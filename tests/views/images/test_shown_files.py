@@ -28,8 +28,8 @@ from zarrfuse.errors import Corrupt, Denied, NotFound
 from zarrfuse.formats.segments import Rendered
 from zarrfuse.stores.base import Kind
 from zarrfuse.stores.local.store import LocalStore
-from zarrfuse.views.choice import root_name
 from zarrfuse.views.images.chunk_files import ChunkFiles
+from zarrfuse.views.source import root_name
 
 
 @pytest.mark.parametrize(
