@@ -11,9 +11,9 @@ from pathlib import Path
 
 from benchmarks.systems import FuseMount, command_environment
 
-# fsspec serves in the foreground only.
+# Its own way into the background (-f, whose help says the opposite) hangs.
 _IN_BACKGROUND = (
-    '"$0" -m fsspec.fuse -f local "$1" "$2" >/dev/null 2>&1 &'
+    '"$0" -m fsspec.fuse local "$1" "$2" >/dev/null 2>&1 &'
     ' until mountpoint -q "$2"; do sleep 0.05; done'
 )
 _PEERS = Path(sys.prefix) / "peers" / "bin"

@@ -44,7 +44,7 @@ def in_a_terminal(
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, "PYTHONUNBUFFERED": ""},  # what is not written stays in a buffer
     )
     os.close(terminal)
     try:

@@ -192,6 +192,16 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
             commits.close()
         store.close()
     log.info("%s is unmounted", config.mountpoint)
+    _drop_unwritten_log()
+
+
+def _drop_unwritten_log() -> None:
+    """What a terminal that is gone did not take is not tried again at exit, which would then fail."""
+    if sys.stderr is not None:
+        try:
+            sys.stderr.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 class _Look:
