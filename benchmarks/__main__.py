@@ -25,7 +25,7 @@ from benchmarks.writing import (
     writing_measurements,
     zarrfuse_writable,
 )
-from zarrfuse.views.choice import default_cache_bytes
+from zarrfuse.views.source import default_cache_bytes
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ MTIME_NS = 1_700_000_000_000_000_000
 LOOK_EVERY_S = 0.005
 
 
-class MemoryReader:
+class MemoryReader(Reader):
     """Bytes in memory as an open key."""
 
     def __init__(self, data: bytes) -> None:
@@ -94,7 +94,7 @@ class MemoryStore(Store):
         """Nothing is held."""
 
 
-class ForwardingReader:
+class ForwardingReader(Reader):
     """A reader of a `ForwardingStore`."""
 
     def __init__(self, store: "ForwardingStore", key: str, inner: Reader) -> None:

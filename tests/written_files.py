@@ -1,9 +1,9 @@
 """Files of views that are written in process, as a mount does it."""
 
 from zarrfuse.errors import Exists
-from zarrfuse.stores.base import is_live
+from zarrfuse.stores.base import Writer
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Folder, Writer
+from zarrfuse.views.base import Folder
 
 
 class Written:
@@ -19,7 +19,7 @@ class Written:
     @property
     def is_live(self) -> bool:
         """Whether it is the stored file itself."""
-        return is_live(self.content)
+        return self.content.is_live
 
     @property
     def size(self) -> int:

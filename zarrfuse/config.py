@@ -3,11 +3,27 @@
 import math
 from dataclasses import dataclass, field
 
-VIEWS = ("chunks", "plain", "images", "raw", "all")
-"""Names of the views that can be mounted; the first is the default."""
 
-READ_ONLY_VIEWS = ("images",)
-"""Views that cannot be written. In `all` these are read-only folders."""
+@dataclass(frozen=True, slots=True)
+class ViewKind:
+    """A view that can be mounted: what it shows, and whether it can be written and decodes chunks."""
+
+    shows: str
+    is_writable: bool = True
+    decodes: bool = False
+
+
+ALL = "all"
+VIEWS = {
+    "chunks": ViewKind("a file for each"),
+    "plain": ViewKind("a core Zarr v3 store"),
+    "images": ViewKind("TIFF, NPY, PNG and OME-TIFF", is_writable=False, decodes=True),
+    "raw": ViewKind("what is stored"),
+    ALL: ViewKind("these as folders", decodes=True),
+}
+"""The views by name; `zarrfuse.views.NAME.root` makes the root of each."""
+
+DEFAULT_VIEW = "chunks"
 
 FORMATS = ("tiff", "npy", "png", "ome")
 """What the `images` view renders: arrays and chunks, arrays, their pictures, and pyramids."""
@@ -40,7 +56,7 @@ class MountConfig:
 
     source: str
     mountpoint: str
-    view: str = VIEWS[0]
+    view: str = DEFAULT_VIEW
     options: tuple[str, ...] = ()
     """Options for the kernel and libfuse, as `-o` takes them."""
     read_write: bool = False

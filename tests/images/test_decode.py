@@ -30,6 +30,7 @@ from zarrfuse.stores.opening import open_store
 from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
 from zarrfuse.views.images.decode import DecodedArray, Decoder
 from zarrfuse.views.images.decode_grid import unit_shape
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 from zarrfuse.views.images.zarr_array import ZarrArray
 
 Opener = Callable[..., DecodedArray]
@@ -52,7 +53,7 @@ def opened() -> Iterator[Opener]:
             folder = folder.child(name)
         loaded = folder.loaded()
         assert loaded is not None
-        return decoder.array(loaded, folder)
+        return decoder.array(ArrayFiles(view, folder, loaded))
 
     yield open_array
     for decoder in decoders:
@@ -188,7 +189,7 @@ def test_all_threads_get_the_same_object_of_an_array(tmp_path: Path) -> None:
 
             def get(decoder: Decoder, begin: threading.Barrier, found: list[object]) -> None:
                 begin.wait()
-                found.append(decoder.array(loaded, view.root))
+                found.append(decoder.array(ArrayFiles(view, view.root, loaded)))
 
             threads = [threading.Thread(target=get, args=(decoder, begin, found)) for _ in range(4)]
             for thread in threads:
@@ -291,12 +292,13 @@ def test_no_zarr_is_imported_for_missing_chunks(tmp_path: Path) -> None:
 import sys
 from zarrfuse.views.images.decode import Decoder
 from zarrfuse.views.images.pixels import Pixels
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.chunks.view import ChunksView
 view = ChunksView(LocalStore({str(tmp_path / "a")!r}), 1.0)
 folder = view.root
-array = Decoder(view, ByteCache(1000)).array(folder.loaded(), folder)
+array = Decoder(view, ByteCache(1000)).array(ArrayFiles(view, folder, folder.loaded()))
 assert str(array.read((slice(0, 4),))) == "[nan nan nan nan]"
 assert "zarr" not in sys.modules
 """
@@ -446,7 +448,7 @@ def test_a_store_that_hangs_stops_no_other_array(tmp_path: Path, opened: Opener)
         folder = view.root.child(name)
         loaded = folder.loaded()
         assert loaded is not None
-        arrays.append(decoder.array(loaded, folder))
+        arrays.append(decoder.array(ArrayFiles(view, folder, loaded)))
     with ThreadPoolExecutor(12) as threads:
         hung = [threads.submit(arrays[0].read, (slice(i * 10, i * 10 + 2),)) for i in range(12)]
         time.sleep(0.2)
@@ -466,7 +468,7 @@ def test_the_same_array_is_given_as_long_as_its_document_is_the_same(tmp_path: P
         folder = view.root
         loaded = folder.loaded()
         assert loaded is not None
-        return decoder.array(loaded, folder)
+        return decoder.array(ArrayFiles(view, folder, loaded))
 
     first = now()
     assert now() is first
@@ -482,6 +484,7 @@ def test_threads_that_decode_first_all_get_what_they_read(tmp_path: Path) -> Non
 import threading
 from zarrfuse.views.images.decode import Decoder
 from zarrfuse.views.images.imports import prepare
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.chunks.view import ChunksView
@@ -490,7 +493,7 @@ decoder = Decoder(view, ByteCache(1000))
 found = []
 def read(name):
     folder = view.root.child(name)
-    found.append(decoder.array(folder.loaded(), folder).read((slice(0, 4),)).tolist())
+    found.append(decoder.array(ArrayFiles(view, folder, folder.loaded())).read((slice(0, 4),)).tolist())
 calls = [lambda: read("a"), lambda: read("b"), prepare, lambda: read("a")]
 threads = [threading.Thread(target=call) for call in calls]
 for thread in threads: thread.start()
@@ -657,9 +660,9 @@ def test_only_so_many_arrays_are_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     view = ChunksView(LocalStore(str(tmp_path)), 0.0)
     decoder = Decoder(view, ByteCache(100))
     folders = [view.root.child(name) for name in "abc"]
-    arrays = [decoder.array(folder.loaded(), folder) for folder in folders]
-    assert decoder.array(folders[2].loaded(), folders[2]) is arrays[2]
-    assert decoder.array(folders[0].loaded(), folders[0]) is not arrays[0]
+    arrays = [decoder.array(ArrayFiles(view, folder, folder.loaded())) for folder in folders]
+    assert decoder.array(ArrayFiles(view, folders[2], folders[2].loaded())) is arrays[2]
+    assert decoder.array(ArrayFiles(view, folders[0], folders[0].loaded())) is not arrays[0]
     decoder.close()
     with pytest.raises(RuntimeError):
         decoder.shared.threads.submit(print)

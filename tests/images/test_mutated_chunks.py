@@ -19,6 +19,7 @@ from zarrfuse.errors import Corrupt
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images.decode import Decoder
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 
 COUNT = 10_000 if is_thorough() else 300
 TOGETHER = 10
@@ -81,7 +82,7 @@ def test_mutated_chunks_are_decoded_or_corrupt(name: str) -> None:
         loaded = folder.loaded()
         assert loaded is not None
         decoder = Decoder(view, ByteCache(0))
-        array = decoder.array(loaded, folder)
+        array = decoder.array(ArrayFiles(view, folder, loaded))
         for number in range(TOGETHER):
             try:
                 found = array.read((slice(number * SIZE, (number + 1) * SIZE),))

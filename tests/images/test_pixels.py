@@ -23,6 +23,7 @@ from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images.decode import DecodedArray, Decoder
 from zarrfuse.views.images.pixels import Pixels
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -91,7 +92,7 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
         folder = view.root
         loaded = folder.loaded()
         assert loaded is not None
-        return decoders[-1].array(loaded, folder), store
+        return decoders[-1].array(ArrayFiles(view, folder, loaded)), store
 
     yield open_array
     for decoder in decoders:
@@ -136,7 +137,7 @@ def test_any_range_is_that_slice_of_the_bytes(
     decoder = Decoder(view, ByteCache(data.draw(st.sampled_from([0, 100, MIB]))))
     loaded = view.root.loaded()
     assert loaded is not None
-    array = decoder.array(loaded, view.root)
+    array = decoder.array(ArrayFiles(view, view.root, loaded))
     corners = [sorted(data.draw(st.tuples(*[st.integers(0, n)] * 2))) for n in shape]
     box = tuple(slice(a, b) for a, b in corners)
     whole = data.draw(st.booleans())

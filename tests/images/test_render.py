@@ -25,6 +25,7 @@ from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images import render
 from zarrfuse.views.images.decode import DecodedArray, Decoder
 from zarrfuse.views.images.render import MOST_DECODED, Plan, plan
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 
 RED, GREEN, BLUE, WHITE = 0xFF0000, 0x00FF00, 0x0000FF, 0xFFFFFF
 KINDS = {"T": "time", "C": "channel", "S": "sample", "": "other"}
@@ -606,7 +607,7 @@ def stored(tmp_path: Path) -> Iterator[Callable[..., tuple[Picture, DecodedArray
         folder = view.root.child(name)
         loaded = folder.loaded()
         assert loaded is not None
-        return picture_of(loaded.node), decoder.array(loaded, folder)
+        return picture_of(loaded.node), decoder.array(ArrayFiles(view, folder, loaded))
 
     yield make
     decoder.close()

@@ -18,6 +18,7 @@ from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images.decode import Decoder
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 
 
 def sharded(shape: tuple[int, ...], shard: tuple[int, ...], inner: tuple[int, ...]) -> bytes:
@@ -93,7 +94,9 @@ def test_large_indexes_are_not_brought_together(tmp_path: Path, bounded: None) -
     assert loaded is not None
     decoder = Decoder(view, ByteCache(1 << 20))
     try:
-        found = decoder.array(loaded, view.root).read((slice(0, count), slice(length - 1, length)))
+        found = decoder.array(ArrayFiles(view, view.root, loaded)).read(
+            (slice(0, count), slice(length - 1, length))
+        )
         assert not found.any()
     finally:
         decoder.close()

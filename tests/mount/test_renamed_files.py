@@ -104,7 +104,7 @@ def held_by(daemon: Daemon, name: str) -> list[Path]:
 
 _SLOW = """
 import time
-from zarrfuse.views.raw import RawFolder
+from zarrfuse.views.raw.view import RawFolder
 for name in ("lookup", "open"):
     def slow(self, *args, wait=True, at_once=getattr(RawFolder, name)):
         if not wait:
@@ -141,7 +141,7 @@ def test_a_renamed_file_keeps_its_number_while_others_look_its_name_up(
 
 _SLOW_RENAME = """
 import time
-from zarrfuse.views.raw import RawFolder
+from zarrfuse.views.raw.view import RawFolder
 def slow(self, *args, at_once=RawFolder.rename, **more):
     done = at_once(self, *args, **more)
     time.sleep(3)

@@ -362,7 +362,7 @@ AS_NOBODY = """
 import os, sys
 from zarrfuse.errors import errno_of
 from zarrfuse.stores.access import Change
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
 store = WritableLocalStore(sys.argv[1])
 source = os.open("/proc/self/exe", os.O_RDONLY)
 os.setegid(65534)

@@ -183,7 +183,7 @@ def test_new_file_has_the_default_acl_of_its_folder(store, root, source):
 
 AS_SOMEBODY = f"""
 import os, sys
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
 store = WritableLocalStore(sys.argv[1])
 source = os.open("/proc/self/exe", os.O_RDONLY)
 os.setgroups([{GROUP}])
@@ -244,7 +244,7 @@ def test_default_acl_counts_in_the_place_of_the_umask(store, root):
 AS_SOMEBODY_FOR_OTHERS = f"""
 import os, sys
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.local_writing import WritableLocalStore
+from zarrfuse.stores.local.writing import WritableLocalStore
 os.chmod(sys.argv[1], 0o1777)
 store = WritableLocalStore(sys.argv[1])
 os.setgroups([])

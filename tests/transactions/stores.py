@@ -12,12 +12,12 @@ from zarrfuse.errors import Exists, NotFound
 from zarrfuse.stores.base import (
     OWN_NAME,
     Entry,
-    File,
     Kind,
     Like,
     Reader,
     Store,
     WritableStore,
+    Writer,
     read,
 )
 from zarrfuse.stores.local.writing import WritableLocalStore
@@ -54,7 +54,7 @@ class StepStore(ForwardingStore):
         """See `base.Store`."""
         return self.inner.is_still(key, reader, wait=wait)
 
-    def edit(self, key: str, **how: bool) -> File:
+    def edit(self, key: str, **how: bool) -> Writer:
         """See `base.WritableStore`."""
         if not how.get("create"):
             return self.inner.edit(key, **how)
@@ -82,7 +82,7 @@ class StepStore(ForwardingStore):
 class _StepFile:
     """A file that is being made: what is written to it are steps as well."""
 
-    def __init__(self, file: File, store: StepStore, key: str) -> None:
+    def __init__(self, file: Writer, store: StepStore, key: str) -> None:
         self.close = file.close
         self._file = file
         self._store = store

@@ -39,7 +39,7 @@ def store(
         commits.store_spool("c", targets, spool, mtime_ns=mtime_ns, sync=sync)
 
 
-class Joined:
+class Joined(Reader):
     """The parts of the chunk as one file."""
 
     def __init__(self, commits: Commits) -> None:

@@ -685,7 +685,7 @@ def test_a_loose_file_has_names_as_others_have(flat: Disk) -> None:
     assert flat.names("b") == {"zarr.json", "c/0/y", "c/0/back"}
 
 
-class FullSpools:
+class FullSpools(Reader):
     """Readers of this file's bytes fail at the end, as a full disk does."""
 
     def __init__(self, reader: Reader) -> None:

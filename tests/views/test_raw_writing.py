@@ -21,7 +21,7 @@ from zarrfuse.errors import (
     errno_of,
 )
 from zarrfuse.stores.access import Change
-from zarrfuse.stores.base import OWN_NAME, File, Kind, is_live
+from zarrfuse.stores.base import OWN_NAME, Kind, Writer
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.views.base import Folder
@@ -42,7 +42,7 @@ class WholeStore(WritableLocalStore):
 
     in_place = False
 
-    def edit(self, key: str, **options: bool) -> File:  # type: ignore[override]
+    def edit(self, key: str, **options: bool) -> Writer:  # type: ignore[override]
         """Refused, as by a store of objects."""
         raise NotSupported(f"{key} can only be stored whole")
 
@@ -272,7 +272,7 @@ def test_view_without_commits_is_read_only(folder):
 def test_file_that_is_written_in_place_is_shared_and_live(live, folder):
     writer, reader = opened_to_write(live, "README.txt"), live.open("README.txt")
     assert (writer.is_live, writer.changed) == (True, False)
-    assert is_live(reader)
+    assert reader.is_live
     writer.write(b", please", 7)
     assert not writer.changed
     assert reader.size == 15

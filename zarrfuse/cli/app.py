@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from zarrfuse import __version__
-from zarrfuse.config import FORMATS, READ_ONLY_VIEWS, VIEWS, MountConfig
+from zarrfuse.config import DEFAULT_VIEW, FORMATS, VIEWS, MountConfig
 from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
@@ -139,10 +139,11 @@ def mount(
         str,
         typer.Option(
             metavar="VIEW",
-            help="What to show: `chunks`, a file for each; `plain`, a core Zarr v3 store; `images`, "
-            "TIFF, NPY, PNG and OME-TIFF; `raw`, what is stored; `all`, these as folders.",
+            help="What to show: "
+            + "; ".join(f"`{name}`, {kind.shows}" for name, kind in VIEWS.items())
+            + ".",
         ),
-    ] = VIEWS[0],
+    ] = DEFAULT_VIEW,
     option: Annotated[
         list[str] | None,
         typer.Option("-o", metavar="OPT,...", help="Options of mount(8) and fuse(8)."),
@@ -208,7 +209,7 @@ def mount(
 
     if view not in VIEWS:
         raise typer.BadParameter(f"{view} is none of {', '.join(VIEWS)}", param_hint="--view")
-    if read_write and view in READ_ONLY_VIEWS:
+    if read_write and not VIEWS[view].is_writable:
         raise typer.BadParameter(f"the view {view} can't be written", param_hint="--read-write")
     problem = daemon.mount(
         MountConfig(
@@ -258,7 +259,7 @@ def info(
     path: Annotated[str, _path("PATH", "A source, or a path in a mount.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print what PATH holds: the tree of arrays and groups, or all that a mount knows of a file.
+    """Print the tree of nodes in PATH, or what a mount knows of a file.
 
     Exits with 2 if there is no Zarr, or its root is broken.
     """

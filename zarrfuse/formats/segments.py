@@ -14,7 +14,7 @@ from zarrfuse.stores.access import Access, of_parts
 from zarrfuse.stores.base import Reader, Store
 
 
-class Literal:
+class Literal(Reader):
     """Bytes held in memory; a whole file or one segment of it."""
 
     __slots__ = ("_data", "access", "identity", "mtime_ns", "size")
@@ -36,22 +36,22 @@ class Literal:
         """Nothing is held."""
 
 
-class Stored:
+class Stored(Reader):
     """A whole stored key as a segment, opened for each read.
 
     For files of so many segments that holding them all open would use up the descriptors. `opened` is the
     key as it was opened once; the caller closes it. It tells which file all reads have to find.
     """
 
-    __slots__ = ("_file", "_key", "_store", "access", "mtime_ns", "size")
+    __slots__ = ("_identity", "_key", "_store", "access", "mtime_ns", "size")
 
     def __init__(self, store: Store, key: str, opened: Reader) -> None:
         self._store = store
         self._key = key
-        self._file = getattr(opened, "file", None)
+        self._identity = opened.identity
         self.size = opened.size
         self.mtime_ns = opened.mtime_ns
-        self.access: Access | None = getattr(opened, "access", None)
+        self.access = opened.access
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`. Never at hand. Raises `Stale` when the key has changed since."""
@@ -67,11 +67,8 @@ class Stored:
 
     def is_of(self, reader: Reader) -> bool:
         """Whether `reader` is the file of before, with the size and time of before."""
-        return (reader.size, reader.mtime_ns, getattr(reader, "file", None)) == (
-            self.size,
-            self.mtime_ns,
-            self._file,
-        )
+        seen = reader.size, reader.mtime_ns, reader.identity
+        return seen == (self.size, self.mtime_ns, self._identity)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -85,7 +82,7 @@ def identity_of(parts: Iterable[int]) -> int:
     return identities[0] if len(identities) == 1 else hash(tuple(identities))
 
 
-class Segmented:
+class Segmented(Reader):
     """Segments one behind the other. Closing it closes them.
 
     `mtime_ns` is that of the newest unless given.
@@ -97,8 +94,8 @@ class Segmented:
         self._segments = segments
         self._layout = Layout([segment.size for segment in segments])
         self.size = self._layout.size
-        self.access = of_parts(getattr(segment, "access", None) for segment in segments)
-        self.identity = identity_of(getattr(segment, "identity", 0) for segment in segments)
+        self.access = of_parts(segment.access for segment in segments)
+        self.identity = identity_of(segment.identity for segment in segments)
         if mtime_ns is None:
             mtime_ns = max((segment.mtime_ns for segment in segments), default=0)
         self.mtime_ns = mtime_ns
@@ -117,7 +114,7 @@ class Segmented:
             segment.close()
 
 
-class Rendered:
+class Rendered(Reader):
     """A file that is made of others when it is read.
 
     `lasting`: as long as it has the same size and time it has the same bytes, so that kernels may keep
@@ -142,7 +139,7 @@ class Rendered:
         self._reader.close()
 
 
-class Broken:
+class Broken(Reader):
     """A file that is there and cannot be read: every read raises `Corrupt` with the reason."""
 
     __slots__ = ("_reason", "mtime_ns", "size")

@@ -11,9 +11,8 @@ from typing import TypeVar
 import trio
 from msgspec.structs import replace
 
-from zarrfuse.stores.base import Entry, Reader, entry_of, is_live
+from zarrfuse.stores.base import Entry, Reader, Writer, entry_of
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Writer
 
 T = TypeVar("T")
 
@@ -62,7 +61,7 @@ class File:
         self.writer = writer
         self.copy = writer if isinstance(writer, WorkingCopy) else None
         """The working copy, if it is one."""
-        self.is_live = is_live(content)
+        self.is_live = content.is_live
         """Whether it is the stored file itself, so that its size and time are those of now."""
 
     @property

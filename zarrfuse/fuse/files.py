@@ -34,8 +34,9 @@ from zarrfuse.fuse.folders import Folders
 from zarrfuse.fuse.nodes import Node, Nodes, is_same
 from zarrfuse.fuse.workers import Workers
 from zarrfuse.stores.access import Access, Change, new_file
-from zarrfuse.stores.base import Entry, Kind, Reader, entry_of, is_live
-from zarrfuse.views.base import Folder, Writer
+from zarrfuse.stores.base import Entry, Kind, Reader, Writer, entry_of
+from zarrfuse.transactions.working_copy import WorkingCopy
+from zarrfuse.views.base import Folder
 from zarrfuse.views.control_files import LiveReader
 
 log = logging.getLogger(__name__)
@@ -281,9 +282,10 @@ class Files:
 
     def _made(self, parent: Node, name: str, writer: Writer) -> Node:
         """The node of a file that was made just now."""
-        access = getattr(writer, "given", None) or new_file(parent.entry.access)
+        given = writer.given if isinstance(writer, WorkingCopy) else None
+        access = given or new_file(parent.entry.access)
         entry = Entry(name, Kind.FILE, writer.size, writer.mtime_ns, access=access)
-        if is_live(writer):
+        if writer.is_live:
             entry = entry_of(replace(entry, access=None), writer)
             node = self._nodes.found(parent, entry)
         else:
@@ -293,7 +295,7 @@ class Files:
             node.file = File(writer, entry, writer)
         else:
             node.file.take(writer, entry, writer)
-        if not is_live(writer) and writer.size == 0:
+        if not writer.is_live and writer.size == 0:
             node.file.is_made = True
             self._nodes.directory_of(parent).making.add(name)
         self._folders.put(node)

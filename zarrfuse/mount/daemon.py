@@ -21,7 +21,7 @@ import pyfuse3
 import trio
 
 from zarrfuse import __version__
-from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, MountConfig
+from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, VIEWS, MountConfig
 from zarrfuse.decoding.memory import settle as settle_memory
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import eager
@@ -32,10 +32,11 @@ from zarrfuse.stores.opening import is_url, open_store
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.recovered_view import rolled_forward
 from zarrfuse.views.base import Folder
-from zarrfuse.views.choice import DECODING, default_cache_bytes, open_view, root_name
+from zarrfuse.views.choice import open_view
 from zarrfuse.views.chunks.journals import judge_of
 from zarrfuse.views.first_look import LOOKED_FOR_S, first_look
 from zarrfuse.views.images.imports import prepare
+from zarrfuse.views.source import default_cache_bytes, root_name
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +134,7 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
     if ttl_s is None:
         ttl_s = PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
     cache = None
-    if config.view in DECODING:
+    if VIEWS[config.view].decodes:
         from zarrfuse.stores.cache import ByteCache  # noqa: PLC0415  # other views do without
 
         asked = config.cache_bytes
@@ -153,7 +154,7 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
         shown,
         ttl_s,
         commits=commits,
-        root_name=root_name(config.source),
+        root_name=root_name(config.source) or "root",
         formats=config.formats,
         cache=cache,
     )
@@ -175,7 +176,7 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
         cache=None if cache is None else cache.status,
     )
     _settle_process()
-    if config.view in DECODING:
+    if VIEWS[config.view].decodes:
         settle_memory()  # here, since each thread that there is by then keeps a heap of its own
     noted = _note_signals()
     look = _Look(config.source, shown)
@@ -320,7 +321,7 @@ async def _tune_and_say_ready(
             log.debug("not raised: %s", refused)
     await trio.to_thread.run_sync(ready)
     is_ready.set()
-    if config.view in DECODING:
+    if VIEWS[config.view].decodes:
         threading.Thread(target=prepare, name="zarrfuse-imports", daemon=True).start()
 
 

@@ -57,19 +57,25 @@ class Entry(msgspec.Struct, gc=False):
 
 
 class Reader(Protocol):
-    """An open key. `size` (bytes) and `mtime_ns` are those of the moment it was opened.
+    """An open file. `size` and `mtime_ns` are those of the moment it was opened, unless it `is_live`."""
 
-    One that knows has an `access` and an `identity` (see `Entry`), too: what is opened may be another
-    file than the one that was looked up.
-    """
+    __slots__ = ()
 
-    @property
-    def size(self) -> int:
-        """Bytes in it."""
+    size: int
+    """Bytes in it."""
+    mtime_ns: int
+    """When it was last changed, in nanoseconds since 1970."""
+    access: Access | None = None
+    """Mode and owner; None where they are not known."""
+    identity: int = 0
+    """See `Entry.identity`. Another one than that of the entry: the file was replaced meanwhile."""
+    is_live: bool = False
+    """Whether it is a stored file that changes in place: size and time are those of now."""
 
-    @property
-    def mtime_ns(self) -> int:
-        """When it was last changed, in nanoseconds since 1970."""
+    def seen(self) -> Entry:
+        """Its entry at one moment, without a name."""
+        at_once = self.size, self.mtime_ns
+        return Entry("", Kind.FILE, *at_once, identity=self.identity, access=self.access)
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """Fill all of `buffer` with the bytes from `offset` on.
@@ -124,16 +130,14 @@ class Store(Protocol):
         """Let go of everything; open readers may fail afterwards."""
 
 
-class File(Reader, Protocol):
-    """A stored file that is open in place: what is written is there for all who have it open.
+class Writer(Reader, Protocol):
+    """An open file that can be written; `size` and `mtime_ns` are those of now.
 
-    `size` (bytes) and `mtime_ns` are those of now, not of the moment it was opened; `is_live` is true.
+    If it `is_live`, it is the stored file itself: all who have it open see what is written. Else it is a
+    working copy (`transactions.working_copy.WorkingCopy`), of which nothing is stored yet.
     """
 
-    is_live: bool
-
-    def seen(self) -> Entry:
-        """Its entry at one moment, without a name."""
+    __slots__ = ()
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
@@ -142,10 +146,10 @@ class File(Reader, Protocol):
         """Make it `size` bytes long."""
 
     def change(self, change: Change) -> None:
-        """Set times, mode and owner."""
+        """Set times, mode and owner; of a working copy, the time with which it will be stored."""
 
     def sync(self) -> None:
-        """Wait until what was written will outlive the machine."""
+        """Wait until what is stored of it will outlive the machine."""
 
 
 Like: TypeAlias = str | int | Access
@@ -173,7 +177,7 @@ class WritableStore(Store, Protocol):
         exclusive: bool = False,
         given: Access | None = None,
         wait: bool = True,
-    ) -> File:
+    ) -> Writer:
         """Open a stored file in place; `write=False` to read only, as it is now and will be.
 
         `create`: make an empty one if there is none; `exclusive`: raise `Exists` if there is one.
@@ -256,32 +260,15 @@ class WritableStore(Store, Protocol):
         return nullcontext()
 
 
-def is_live(reader: Reader) -> bool:
-    """Whether a reader is that of a file which changes in place, rather than of one moment."""
-    return getattr(reader, "is_live", False)
-
-
 def entry_of(known: Entry, reader: Reader) -> Entry:
-    """The entry of an open file, as it is now. Of what is `known`, it permits no more."""
-    seen = getattr(reader, "seen", None)  # of files, which change in place
-    if seen is None:
-        access, identity = getattr(reader, "access", None), getattr(reader, "identity", 0)
-        seen_at = reader.size, reader.mtime_ns
-        times = known.ctime_ns, known.atime_ns
-        now = Entry(known.name, Kind.FILE, *seen_at, False, identity, access, known.links, *times)
-    else:
-        now = seen()
-        now.name, now.links = known.name, known.links
+    """The entry of an open file as it is now. It permits nothing that the `known` entry does not."""
+    now = reader.seen()
+    now.name, now.links = known.name, known.links
+    if not reader.is_live:
+        now.ctime_ns, now.atime_ns = known.ctime_ns, known.atime_ns
     if now.access != known.access:
         now.access = both(now.access, known.access)
     return now
-
-
-def access_of(reader: Reader) -> Access | None:
-    """Mode and owner of an open file; None where nothing is known of them."""
-    seen = getattr(reader, "seen", None)
-    access: Access | None = getattr(reader, "access", None) if seen is None else seen().access
-    return access
 
 
 @contextmanager

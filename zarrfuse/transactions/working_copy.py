@@ -12,28 +12,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.base import Reader
+from zarrfuse.stores.base import Reader, Writer
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.transactions.commits import Commits, copy_reader, write_all
 from zarrfuse.transactions.rollback import OnDisk
 from zarrfuse.transactions.spool import Spool
 
 
-class WorkingCopy:
-    """The bytes of a file that is stored whole, for who changes it. Implements `views.base.Writer`.
+class WorkingCopy(Writer):
+    """The bytes of a file that is stored whole, for who changes it.
 
     `base` is the stored file: it is read until the first change, which copies it. Without, the copy
     begins empty and `changed`. `is_new`: storing it for the first time must not replace anything.
     `given`: owner and mode with which it is to be stored; None: those of what it replaces.
     """
 
-    is_live = False
-
     def __init__(
         self, commits: Commits, base: Reader | None = None, *, is_new: bool = False
     ) -> None:
-        self.access: Access | None = getattr(base, "access", None)
-        self.identity: int = getattr(base, "identity", 0)
+        self.access: Access | None = None if base is None else base.access
+        self.identity: int = 0 if base is None else base.identity
         self.is_new = is_new
         self.given: Access | None = None
         self._commits = commits
@@ -45,7 +43,7 @@ class WorkingCopy:
         self._mtime_ns = time.time_ns() if base is None else base.mtime_ns
 
     @property
-    def size(self) -> int:
+    def size(self) -> int:  # type: ignore[override]
         """Bytes in it now."""
         while True:  # no lock: another thread may put a new spool in the place of the old one
             base = self._base  # first: it goes when there is a spool
@@ -59,7 +57,7 @@ class WorkingCopy:
                     raise
 
     @property
-    def mtime_ns(self) -> int:
+    def mtime_ns(self) -> int:  # type: ignore[override]
         """The time it was changed last, or that was set since."""
         return self._mtime_ns
 
@@ -171,7 +169,7 @@ class WorkingCopy:
         self._mtime_ns = time.time_ns()
 
 
-class _SpoolReader:
+class _SpoolReader(Reader):
     """A spool file, to be copied."""
 
     def __init__(self, spool: Spool) -> None:

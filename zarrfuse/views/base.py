@@ -10,38 +10,15 @@ from typing import Protocol
 
 from zarrfuse.errors import ReadOnly
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.base import Entry, Reader
+from zarrfuse.stores.base import Entry, Reader, Writer
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.facts import Facts
 
 
-class Writer(Reader, Protocol):
-    """An open file of a view that can be written; `size` and `mtime_ns` are those of now.
-
-    `is_live`: it is the stored file itself (`stores.base.File`), which is changed in place. Else it is a
-    working copy (`writing.working_copy.WorkingCopy`): what is stored stays as it is until `Folder.store`.
-    """
-
-    is_live: bool
-
-    def write(self, data: bytes | memoryview, offset: int) -> None:
-        """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
-
-    def truncate(self, size: int) -> None:
-        """Make it `size` bytes long."""
-
-    def change(self, change: Change) -> None:
-        """Set times, mode and owner; of a working copy, the time with which it will be stored."""
-
-    def sync(self) -> None:
-        """Wait until what is stored of it will outlive the machine."""
-
-    def close(self) -> None:
-        """Let go of it. What has not been stored is lost."""
-
-
 class Folder(Protocol):
     """One folder of a view. Names are single path segments."""
+
+    __slots__ = ()
 
     path: str
     """Where it is in the view, `/`-separated; `""` for the root."""

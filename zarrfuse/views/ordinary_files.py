@@ -7,10 +7,9 @@ what is opened is the stored file; elsewhere it is a working copy, stored whole.
 
 from zarrfuse.errors import Exists, IsAFolder, NotFound
 from zarrfuse.stores.access import Access
-from zarrfuse.stores.base import Kind, Reader, WritableStore
+from zarrfuse.stores.base import Kind, Reader, WritableStore, Writer
 from zarrfuse.transactions.commits import Commits, Target
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Writer
 
 
 def create(

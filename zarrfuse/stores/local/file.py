@@ -8,7 +8,7 @@ import os
 from stat import S_ISLNK
 
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.stores.base import Entry, Kind, Writer
 from zarrfuse.stores.descriptor import read_full, write_full
 
 
@@ -42,29 +42,37 @@ def change_status(file: int | str, status: os.stat_result, change: Change) -> No
         os.utime(file, ns=(atime_ns, mtime_ns))
 
 
-class LocalFile:
-    """An open file; holds one descriptor. Implements `base.File`."""
+class LocalFile(Writer):
+    """An open file; holds one descriptor. Implements `base.Writer`."""
 
     __slots__ = ("_fd", "_key")
-
-    is_live = True
 
     def __init__(self, fd: int, key: str) -> None:
         self._fd = fd
         self._key = key
 
     @property
-    def size(self) -> int:
+    def is_live(self) -> bool:  # type: ignore[override]
+        """See `base.Reader`."""
+        return True
+
+    @property
+    def access(self) -> Access:  # type: ignore[override]
+        """Mode and owner, as of now."""
+        return Access.of(os.fstat(self._fd))
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
         """How many bytes the file has now."""
         return os.fstat(self._fd).st_size
 
     @property
-    def mtime_ns(self) -> int:
+    def mtime_ns(self) -> int:  # type: ignore[override]
         """When it was last changed, as of now."""
         return os.fstat(self._fd).st_mtime_ns
 
     def seen(self) -> Entry:
-        """See `base.File`."""
+        """See `base.Writer`."""
         return entry_at("", os.fstat(self._fd))
 
     def fileno(self) -> int:
@@ -76,19 +84,19 @@ class LocalFile:
         read_full(self._fd, buffer, offset, self._key, wait=wait)
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
-        """See `base.File`. What was written before an error stays written, as on a disk."""
+        """See `base.Writer`. What was written before an error stays written, as on a disk."""
         write_full(self._fd, data, offset, self._key)
 
     def truncate(self, size: int) -> None:
-        """See `base.File`."""
+        """See `base.Writer`."""
         os.ftruncate(self._fd, size)
 
     def change(self, change: Change) -> None:
-        """See `base.File`."""
+        """See `base.Writer`."""
         change_status(self._fd, os.fstat(self._fd), change)
 
     def sync(self) -> None:
-        """See `base.File`."""
+        """See `base.Writer`."""
         os.fsync(self._fd)
 
     def close(self) -> None:

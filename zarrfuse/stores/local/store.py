@@ -36,7 +36,7 @@ LONGEST_KEY = 4095
 """Bytes of a path (PATH_MAX without the NUL behind it)."""
 
 
-class LocalReader:
+class LocalReader(Reader):
     """An open file; holds one descriptor."""
 
     __slots__ = ("_fd", "_key", "access", "file", "identity", "mtime_ns", "size")

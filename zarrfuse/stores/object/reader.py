@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from zarrfuse.errors import Stale
+from zarrfuse.stores.base import Reader
 from zarrfuse.stores.cache import Flight
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.stores.object.bucket import Bucket, Found
@@ -31,7 +32,7 @@ _PIECE_BYTES = 8 << 20
 Blocks = dict[int, bytes]
 
 
-class ObjectReader:
+class ObjectReader(Reader):
     """See `base.Reader`. Of an object that is being opened, `found` is to be set first."""
 
     def __init__(self, bucket: Bucket, path: str, readers: "OpenReaders") -> None:
@@ -198,6 +199,9 @@ class OpenReaders:
     One that is being opened is here before the store is asked what it opens. So if the object is replaced
     meanwhile, either it is kept, or it is known to be looked at again.
     """
+
+    size: int
+    mtime_ns: int
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

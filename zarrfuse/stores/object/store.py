@@ -32,7 +32,7 @@ from zarrfuse.errors import (
     Stale,
 )
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.base import OWN_NAME, Entry, File, Kind, Like, Reader, WritableStore
+from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Like, Reader, WritableStore, Writer
 from zarrfuse.stores.object.bucket import Bucket, Found, Patience
 from zarrfuse.stores.object.folders import Folders
 from zarrfuse.stores.object.reader import OpenReaders
@@ -127,7 +127,7 @@ class ObjectStore(WritableStore):
         exclusive: bool = False,
         given: Access | None = None,
         wait: bool = True,
-    ) -> File:
+    ) -> Writer:
         """See `base.WritableStore`. Raises `NotSupported`."""
         raise NotSupported(f"{key}: objects of {self._url} can only be stored whole")
 

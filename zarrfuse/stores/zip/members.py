@@ -11,6 +11,7 @@ from stat import S_ISREG
 from threading import Lock
 
 from zarrfuse.errors import Corrupt, NotSupported, SourceError, Stale
+from zarrfuse.stores.base import Reader
 from zarrfuse.stores.descriptor import is_remote, read_full
 from zarrfuse.stores.zip.tree import DAMAGED, INTACT, Members
 
@@ -64,7 +65,7 @@ class ZipFileDescriptor:
         read_full(self.fd, buffer, offset, self.path, wait=wait)
 
 
-class StoredReader:
+class StoredReader(Reader):
     """An open member whose bytes lie in the zip as they are. Implements `base.Reader`."""
 
     __slots__ = ("_file", "_key", "_members", "_number", "_place", "mtime_ns", "size")
@@ -135,7 +136,7 @@ class _Compressed:
         return data
 
 
-class InflatingReader:
+class InflatingReader(Reader):
     """An open compressed member. Implements `base.Reader`; see the module for what is kept.
 
     `_window` holds the bytes from `_start` on; those before `_ready` may be given out. For a member

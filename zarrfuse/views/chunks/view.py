@@ -12,10 +12,12 @@ Owns what is shown and read. How parts are one file is `in_parts`' to say, and w
 
 import logging
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from zarrfuse.errors import Elsewhere, NotFound, NotSupported, ReadOnly
 from zarrfuse.spec.active import Active, below, joined
@@ -23,10 +25,10 @@ from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.zep10 import TieredStorage
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.base import Entry, Kind, Reader, Store
+from zarrfuse.stores.base import Entry, Kind, Reader, Store, Writer
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Folder, Writer, join
+from zarrfuse.views.base import Folder, join
 from zarrfuse.views.chunks.merged_chunks import OPEN_PARTS, WRITABLE_OPEN_PARTS, InParts, PartStore
 from zarrfuse.views.chunks.storing import IsFill
 from zarrfuse.views.chunks.writing import ChunkWriting
@@ -37,6 +39,8 @@ from zarrfuse.views.nodes import Changes, Loaded, NodeOf, ReferencedNodes
 log = logging.getLogger(__name__)
 
 _PROBLEMS_KEPT = 10_000
+_FOLDERS_KEPT = 4096
+"""So many folders are kept while nobody uses them: those that were made last."""
 
 
 class ChunksView:
@@ -51,8 +55,8 @@ class ChunksView:
     """
 
     __slots__ = (
-        *("_reported", "_writing", "changes", "commits", "parts", "referenced"),
-        *("links", "store", "ttl_s"),
+        *("_folders", "_kept", "_reported", "_writing", "changes", "commits", "parts"),
+        *("links", "referenced", "root", "store", "ttl_s"),
     )
 
     def __init__(
@@ -74,6 +78,9 @@ class ChunksView:
         self._writing = None if commits is None else ChunkWriting(self.changes, commits, is_fill)
         open_parts = OPEN_PARTS if commits is None else WRITABLE_OPEN_PARTS
         self.parts = PartStore(store, open_parts, self.report)
+        self._folders: WeakValueDictionary[str, ChunksFolder] = WeakValueDictionary()
+        self._kept: deque[ChunksFolder] = deque(maxlen=_FOLDERS_KEPT)
+        self.root: Final = ChunksFolder(self, None, "")
 
     @property
     def writing(self) -> ChunkWriting:
@@ -82,10 +89,14 @@ class ChunksView:
             raise ReadOnly("the view cannot be written")
         return self._writing
 
-    @property
-    def root(self) -> "ChunksFolder":
-        """The root of the tree."""
-        return ChunksFolder(self, None, "")
+    def child(self, parent: "ChunksFolder", name: str) -> "ChunksFolder":
+        """A folder by its path: one object for all who use it, because it keeps what it has read."""
+        path = join(parent.path, name)
+        folder = self._folders.get(path)
+        if folder is None:
+            folder = self._folders.setdefault(path, ChunksFolder(self, parent, path))
+            self._kept.append(folder)
+        return folder
 
     def report(self, problem: str, state: object = None) -> None:
         """Log a broken chunk or document; once as long as it is in the same `state`."""
@@ -109,7 +120,10 @@ class _Home(NamedTuple):
 class ChunksFolder(Folder):
     """A folder of the view."""
 
-    __slots__ = ("_above", "_above_at", "_known_home", "_node", "_parent", "_view", "path")
+    __slots__ = (
+        *("_above", "_above_at", "_known_home", "_node", "_parent", "_view", "path"),
+        "__weakref__",
+    )
 
     def __init__(self, view: ChunksView, parent: "ChunksFolder | None", path: str) -> None:
         self._view = view
@@ -151,7 +165,14 @@ class ChunksFolder(Folder):
 
     def child(self, name: str) -> "ChunksFolder":
         """See `views.base.Folder`."""
-        return ChunksFolder(self._view, self, join(self.path, name))
+        return self._view.child(self, name)
+
+    def below(self, path: str) -> "ChunksFolder":
+        """The folder at a path in this one; `""` is this one."""
+        folder = self
+        for name in path.split("/") if path else ():
+            folder = folder.child(name)
+        return folder
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`. A chunk that is not whole opens, and each read says why."""

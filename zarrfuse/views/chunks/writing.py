@@ -22,12 +22,12 @@ from zarrfuse.errors import Denied, Exists, IsAFolder, NotAFolder, NotFound, Not
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, access_of
+from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Writer
 from zarrfuse.transactions.commits import Commits, Target, copy_reader
 from zarrfuse.transactions.spool import Spool
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views import ordinary_files
-from zarrfuse.views.base import Folder, Writer, join
+from zarrfuse.views.base import Folder, join
 from zarrfuse.views.chunks.merged_chunks import InParts
 from zarrfuse.views.chunks.storing import Chunk, ChunkStoring, IsFill
 from zarrfuse.views.nodes import Changes, Loaded
@@ -214,7 +214,7 @@ class ChunkWriting:
             spool = self._commits.spool()
             try:
                 copy_reader(reader, spool.fd, reader.size)
-                self._store_spool(place, spool, reader.mtime_ns, access_of(reader), new=not replace)
+                self._store_spool(place, spool, reader.mtime_ns, reader.access, new=not replace)
             finally:
                 spool.close()
         finally:

@@ -37,9 +37,10 @@ from zarrfuse.views.images.nodes import (
 )
 from zarrfuse.views.images.pixels import Pixels
 from zarrfuse.views.images.render import plan
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 from zarrfuse.views.images.types import array_type
 from zarrfuse.views.nodes import Loaded
-from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
+from zarrfuse.views.plain.chunks import TOP, Coords
 from zarrfuse.views.plain.nodes import refusal
 
 
@@ -50,7 +51,8 @@ class ArrayImages(ImagesNode):
         super().__init__(images, folder, loaded)
         assert isinstance(loaded.node, ArrayNode)
         self.node = loaded.node
-        self.chunks = PlainChunks(images.chunks, folder, self.node)
+        self._files = ArrayFiles(images.chunks, folder, loaded)
+        self.chunks = self._files.chunks
         self.refused = refusal(loaded)
         if self.refused is not None:
             images.chunks.report(f"not decoded: {self.refused}")
@@ -100,7 +102,7 @@ class ArrayImages(ImagesNode):
     @property
     def decoded(self) -> DecodedArray:
         """The array, to be decoded."""
-        return self._images.decoder.array(self.loaded, self.folder)
+        return self._images.decoder.array(self._files)
 
     def picture(self, place: Place | None) -> Picture:
         """What its metadata and those of the pyramid around it say of it as a picture."""

@@ -21,16 +21,14 @@ from numpy.typing import NDArray
 
 from zarrfuse.errors import NotSupported
 from zarrfuse.spec.coordinates import MOST_AXES
-from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.cache import ByteCache
-from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
+from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.images.blocks import MOST_AT_ONCE, Block, Blocks, Bytes, Shared
 from zarrfuse.views.images.decode_grid import in_bytes, in_bytes_at
 from zarrfuse.views.images.regions import Box, Corner, common, first_units_of, slices, units_of
-from zarrfuse.views.images.stored_bytes import StoredBytes
+from zarrfuse.views.images.stored_bytes import ArrayFiles, StoredBytes
 from zarrfuse.views.images.types import LARGEST_ELEMENT, array_type
 from zarrfuse.views.images.zarr_array import ZarrArray
-from zarrfuse.views.nodes import Loaded
 
 _ARRAYS_KEPT = 1000
 
@@ -40,21 +38,22 @@ class Decoder:
 
     def __init__(self, chunks: ChunksView, cache: ByteCache) -> None:
         self.chunks = chunks
-        self.stored = StoredBytes(chunks)
+        self.stored = StoredBytes()
         self.shared = Shared(cache, inf if chunks.store.permanent else chunks.ttl_s)
         self._arrays: LRUCache[str, DecodedArray] = LRUCache(_ARRAYS_KEPT)
         self._lock = threading.Lock()
 
-    def array(self, loaded: Loaded, folder: ChunksFolder) -> "DecodedArray":
-        """The array that `folder` is; the same object as long as its document is the same.
+    def array(self, files: ArrayFiles) -> "DecodedArray":
+        """The array of these files; the same object as long as its document is the same.
 
         Nothing is read or imported for it. Raises `NotSupported` where elements have no fixed size,
         or there are more dimensions than numpy has.
         """
         with self._lock:
+            loaded = files.loaded
             array = self._arrays.get(loaded.path)
             if array is None or not (array.loaded is loaded or array.loaded == loaded):
-                array = self._arrays[loaded.path] = DecodedArray(self, loaded, folder)
+                array = self._arrays[loaded.path] = DecodedArray(self, files)
             return array
 
     def close(self) -> None:
@@ -69,12 +68,11 @@ class DecodedArray:
     `unit_shape` is the smallest box that is decoded by itself: a chunk, or an inner chunk of a shard.
     """
 
-    def __init__(self, decoder: Decoder, loaded: Loaded, folder: ChunksFolder) -> None:
-        node = loaded.node
-        assert isinstance(node, ArrayNode)
+    def __init__(self, decoder: Decoder, files: ArrayFiles) -> None:
+        node = files.node
         dtype = array_type(node)
-        self.path = loaded.path
-        self.loaded = loaded
+        self.loaded = files.loaded
+        self.path = self.loaded.path
         if dtype is None:
             raise NotSupported(
                 f"{self.path or 'the root array'}: its elements have no fixed size that numpy knows"
@@ -90,7 +88,7 @@ class DecodedArray:
             )
         self.dtype = dtype
         self.shape = node.shape
-        self._zarr = ZarrArray(decoder.stored, decoder.chunks, folder, loaded, dtype)
+        self._zarr = ZarrArray(decoder.stored, files, decoder.chunks.report, dtype)
         self.blocks = Blocks(decoder.shared, self._zarr, node, dtype.itemsize)
         self.unit_shape = self.blocks.unit_shape
         self.byte_shape = in_bytes(self.shape, dtype.itemsize)

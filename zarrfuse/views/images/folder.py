@@ -39,7 +39,7 @@ def images_root(images: Images) -> "ImagesFolder":
             return GroupImages(images, folder, loaded)
         return ImagesNode(images, folder, loaded)
 
-    return ImagesFolder(Placed(images.chunks, shown), "")
+    return ImagesFolder(Placed(images.chunks, shown))
 
 
 class ImagesFolder(PlacedFolder[ImagesNode]):

@@ -8,6 +8,7 @@ import errno
 from collections.abc import Callable, Hashable
 
 from zarrfuse.errors import Corrupt
+from zarrfuse.stores.base import Reader
 from zarrfuse.stores.cache import ByteCache
 
 _KEPT_BYTES = 96 << 20
@@ -16,7 +17,7 @@ _KEPT_BYTES = 96 << 20
 _kept = ByteCache(_KEPT_BYTES)
 
 
-class LazyBytes:
+class LazyBytes(Reader):
     """`size` bytes that `make` makes when they are read; others then wait for it.
 
     `key`: shared by those that have the same bytes; without, they are made for this one alone, and

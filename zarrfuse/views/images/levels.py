@@ -36,7 +36,6 @@ class Pyramids:
 
     def __init__(self) -> None:
         self._told: LRUCache[str, tuple[Loaded, tuple[Pyramid, ...]]] = LRUCache(_KEPT)
-        self._folders: LRUCache[tuple[str, str], ChunksFolder] = LRUCache(_KEPT)
         self._lock = threading.Lock()
 
     def of(self, group: Loaded, *, wait: bool = True) -> tuple[Pyramid, ...]:
@@ -78,7 +77,7 @@ class Pyramids:
     ) -> Iterator[tuple[ChunksFolder, Loaded | str]]:
         """The folder of each level from `first` on, and its node, or why that cannot be had."""
         for level in pyramid.levels[first:]:
-            folder = self._folder(group, level.path)
+            folder = group.below(level.path)
             try:
                 loaded = folder.loaded(wait=wait)
             except BlockingIOError:
@@ -87,17 +86,6 @@ class Pyramids:
                 yield folder, text_of(error)
             else:
                 yield folder, "there is no array" if loaded is None else loaded
-
-    def _folder(self, group: ChunksFolder, path: str) -> ChunksFolder:
-        """A folder below a group; the one that was made before, since that knows its node."""
-        with self._lock:
-            folder = self._folders.get((group.path, path))
-            if folder is None:
-                folder = group
-                for name in path.split("/") if path else ():
-                    folder = folder.child(name)
-                self._folders[group.path, path] = folder
-        return folder
 
 
 def access_to(

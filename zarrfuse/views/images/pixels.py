@@ -10,6 +10,7 @@ from math import prod
 
 import numpy as np
 
+from zarrfuse.stores.base import Reader
 from zarrfuse.views.images.decode import DecodedArray
 from zarrfuse.views.images.regions import Box, Corner, pieces
 
@@ -30,7 +31,7 @@ _BEHIND_BYTES = 4 << 20
 """A request that comes so late still belongs to those in order."""
 
 
-class Pixels:
+class Pixels(Reader):
     """The bytes of a box of an array in C order, little endian; see `stores.base.Reader`.
 
     `box`: a slice `start:stop` for each dimension, or None for all of it. `ahead`: whether chunks

@@ -57,7 +57,7 @@ def pyramid_file(
     return PyramidFile(_layout(picture, arrays, name), arrays, mtime_ns, ahead=ahead)
 
 
-class PyramidFile:
+class PyramidFile(Reader):
     """An open `G.ome.tiff`; a `stores.base.Reader`."""
 
     __slots__ = ("_ahead", "_arrays", "_header", "_layout", "mtime_ns", "size")

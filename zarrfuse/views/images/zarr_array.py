@@ -6,7 +6,7 @@ exceptions of ours. Used by `decode` and `blocks`. Nothing of zarr-python is imp
 
 import errno
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -17,12 +17,7 @@ from zarrfuse.decoding.messages import Bytes, Job, Reply, Wanted, array_numbers,
 from zarrfuse.decoding.workers import WORKERS, Crashed
 from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, NotSupported, Stale
 from zarrfuse.spec.codecs import index_bytes
-from zarrfuse.spec.node import ArrayNode
-from zarrfuse.spec.plain import CHUNK_KEYS
-from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
-from zarrfuse.views.images.stored_bytes import StoredBytes, TooLarge
-from zarrfuse.views.nodes import Loaded
-from zarrfuse.views.plain.chunks import PlainChunks
+from zarrfuse.views.images.stored_bytes import ArrayFiles, StoredBytes, TooLarge
 from zarrfuse.views.plain.nodes import refusal
 
 Coords = tuple[int, ...]
@@ -41,26 +36,22 @@ _MOST_ROUNDS = 8
 
 
 class ZarrArray:
-    """The elements of one array. For any thread.
-
-    `stored`: the bytes of the `plain` view.
-    """
+    """The elements of one array. For any thread."""
 
     def __init__(
         self,
         stored: StoredBytes,
-        view: ChunksView,
-        folder: ChunksFolder,
-        loaded: Loaded,
+        files: ArrayFiles,
+        report: Callable[[str, object], None],
         dtype: np.dtype[Any],
     ) -> None:
-        assert isinstance(loaded.node, ArrayNode)
         self._stored = stored
-        self._view = view
-        self._loaded = loaded
-        self._node = loaded.node
+        self._files = files
+        self._chunks = files.chunks
+        self._report = report
+        self._loaded = files.loaded
+        self._node = files.node
         self._dtype = dtype
-        self._chunks = PlainChunks(view, folder, loaded.node)
         self._number = next(array_numbers)
         self.index_bytes = 0
         """Of each shard of which inner chunks are decoded by themselves; those are not read as a whole."""
@@ -73,7 +64,7 @@ class ZarrArray:
     @property
     def name(self) -> str:
         """What messages call it."""
-        return self._loaded.path or "the root array"
+        return self._files.name
 
     def stamp(self, coords: Coords, *, wait: bool = True) -> Stamp | None:
         """Size and time of the stored chunk at these coordinates, or None if there is none."""
@@ -113,7 +104,9 @@ class ZarrArray:
                 f"{self.name}: the indexes of {len(chunks)} shards are too large together"
             )
         needed_bytes += all_indexes
-        known = [] if self.index_bytes else [Wanted(self._key(coords)) for coords in chunks]
+        known = (
+            [] if self.index_bytes else [Wanted(self._files.chunk_key(coords)) for coords in chunks]
+        )
         reply, found = self._asked(list(low), list(high), needed_bytes, known, len(chunks))
         if reply.outcome == "done" and found.nbytes == prod(shape) * self._dtype.itemsize:
             return found.view(self._dtype).reshape(shape)
@@ -121,7 +114,7 @@ class ZarrArray:
         if not alone:
             raise Corrupt(f"{self.name}: {problem}")
         problem = f"{self.name}: chunk {self._node.chunk_key(chunks[0])}: {problem}"
-        self._view.report(problem, self.stamp(chunks[0]))
+        self._report(problem, self.stamp(chunks[0]))
         raise Corrupt(problem)
 
     def fill_value(self) -> bytes:
@@ -144,11 +137,6 @@ class ZarrArray:
         if self._refused is not None:
             raise NotSupported(self._refused)
 
-    def _key(self, coords: Coords) -> str:
-        """The key of a chunk, as `StoredBytes` has it."""
-        keys = self._node.chunk_keys if self._node.zarr_format == 2 else CHUNK_KEYS
-        return keys.encode(coords)
-
     def _open(self) -> None:
         self._refused = refusal(self._loaded)
         if self._refused is None and max(self._node.shape, default=0) > _LONGEST:
@@ -166,7 +154,7 @@ class ZarrArray:
         if reply.outcome != "refused":
             raise Corrupt(f"{self.name}: cannot be opened: {_clause(reply)}")
         self._refused = f"{self.name}: zarr-python cannot decode it: {reply.text}"
-        self._view.report(self._refused, self._loaded.stamp)
+        self._report(self._refused, self._loaded.stamp)
 
     def _asked(
         self,
@@ -191,7 +179,7 @@ class ZarrArray:
         brought: dict[Wanted, Bytes | None] = {}
         for _ in range(_MOST_ROUNDS):
             try:
-                brought |= self._stored.bring(self._loaded.path, wanted, most_stored)
+                brought |= self._stored.bring(self._files, wanted, most_stored)
                 job.brought = [(key, None if p is None else p.nbytes) for key, p in brought.items()]
                 reply, found = WORKERS.do(job, [p for p in brought.values() if p is not None])
             except (TooLarge, Crashed) as error:

@@ -31,7 +31,6 @@ Coords = tuple[int, ...]
 TOP = "c"
 """The folder of all chunks; of a scalar, its one chunk."""
 
-_FOLDERS_KEPT = 4096
 _TIMES_AS_LONG = 10
 """A listing of all keys of an array is kept so many times as long as it took to make."""
 
@@ -54,7 +53,6 @@ class PlainChunks:
         self._root = folder
         self._node = node
         self._layout = key_layout(node.chunk_keys, node.ndim)
-        self._folders: dict[str, ChunksFolder] = {}
         self._lock = threading.Lock()
         self._all: dict[Coords, dict[str, Entry]] = {}
         self._all_until = -inf
@@ -260,17 +258,8 @@ class PlainChunks:
         return self._layout.folder(prefix) if self._layout.way == "folders" else ""
 
     def _at(self, path: str) -> ChunksFolder:
-        """The folder at `path`, relative to the array; kept, since it keeps what it finds out."""
-        folder = self._folders.get(path)
-        if folder is not None:
-            return folder
-        if len(self._folders) >= _FOLDERS_KEPT:
-            self._folders.clear()
-        folder, here = self._root, ""
-        for name in path.split("/") if path else ():
-            here = join(here, name)
-            folder = self._folders.setdefault(here, folder.child(name))
-        return folder
+        """The folder at `path`, relative to the array."""
+        return self._root.below(path)
 
     def _place(self, coords: Coords) -> tuple[ChunksFolder, str]:
         """Where a chunk is stored: the folder, and the name in it."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from zarrfuse.errors import Contradiction, Exists, NotAFolder, NotFound, NotSupported
 from zarrfuse.spec.plain_writing import stored_document
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.base import Kind, Reader, access_of
+from zarrfuse.stores.base import Kind, Reader, Writer
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.transactions.commits import write_all
 from zarrfuse.transactions.spool import Spool
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Writer, join
+from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.nodes import LARGEST_DOCUMENT
 from zarrfuse.views.ordinary_files import new_copy
@@ -119,7 +119,7 @@ class DocumentFile:
         """
         self._check()
         written = _bytes_of(reader, self.title)
-        self._store(written, mtime_ns=reader.mtime_ns, access=access_of(reader), new=new)
+        self._store(written, mtime_ns=reader.mtime_ns, access=reader.access, new=new)
 
     def _store(
         self,
@@ -183,11 +183,8 @@ class DocumentFile:
 
     def _below(self, path: str) -> bytes | None:
         """The stored document of a node below; None as well where it cannot be read."""
-        folder = self.folder
-        for name in path.split("/"):
-            folder = folder.child(name)
         try:
-            return _document_in(folder)
+            return _document_in(self.folder.below(path))
         except (NotAFolder, OSError, Contradiction):
             return None
 

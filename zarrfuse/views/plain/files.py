@@ -11,10 +11,10 @@ from typing import Protocol
 from zarrfuse.errors import Exists, IsAFolder, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.access import Access, Change, new_file
-from zarrfuse.stores.base import Kind, Reader, access_of
+from zarrfuse.stores.base import Kind, Reader, Writer
 from zarrfuse.transactions.commits import copy_reader
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Writer, join
+from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
 from zarrfuse.views.plain.documents import DocumentFile
@@ -110,7 +110,7 @@ class StoredFile:
             self.writing.chunks.writing.store_spool(
                 *(self.folder, self.name, spool),
                 mtime_ns=reader.mtime_ns,
-                access=access_of(reader),
+                access=reader.access,
                 new=new,
             )
         finally:

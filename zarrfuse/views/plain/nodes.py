@@ -6,6 +6,7 @@ Owns that decision and the document shown in place of the stored one. Used by `v
 import errno
 import threading
 from collections.abc import Callable
+from contextlib import closing
 
 from zarrfuse.errors import MetadataError
 from zarrfuse.formats.segments import Literal
@@ -96,6 +97,7 @@ class PlainNode:
         the stored one has just gone.
         """
         if self._document is None:
+            assert self._node is not None
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a document has to be written")
             with self._lock:
@@ -103,8 +105,11 @@ class PlainNode:
                     loaded = self.loaded
                     # It holds the bytes of one moment, so what is written in place is another file.
                     identity = hash((loaded.identity, loaded.mtime_ns, *loaded.stamp))
+                    # A document that was replaced since belongs to another node, which is noticed
+                    # soon. Until then this one is shown, without what only its own document has.
+                    text = document(self._node, stored_document(self.folder, loaded))
                     self._document = Literal(
-                        self._text(), loaded.mtime_ns, loaded.access, loaded.identity and identity
+                        text, loaded.mtime_ns, loaded.access, loaded.identity and identity
                     )
         return self._document
 
@@ -113,24 +118,20 @@ class PlainNode:
         written = self.document(wait=wait)
         return entry_of(Entry(DOCUMENT, Kind.FILE, 0, 0, access=self.loaded.access), written)
 
-    def _text(self) -> bytes:
-        assert self._node is not None
-        if self.loaded.document != DOCUMENT:
-            return document(self._node)
-        reader = self.folder.open(DOCUMENT)
-        try:
-            # Rewritten since the node was read, it goes with another node, which is soon noticed.
-            # Until then this one is shown, without what only the document of its own would have.
-            if (reader.size, reader.mtime_ns) != self.loaded.stamp:
-                return document(self._node)
-            stored = bytearray(reader.size)
-            if stored:
-                reader.readinto(memoryview(stored), 0)
-        finally:
-            reader.close()
-        return document(self._node, bytes(stored))
-
     def rewritten(self) -> Node:
         """The node that the shown document describes; only where there is a `node`."""
         assert self._node is not None
         return parse_v3(document(self._node))
+
+
+def stored_document(folder: ChunksFolder, loaded: Loaded) -> bytes | None:
+    """The `zarr.json` that `loaded` was read from; None if there is none, or another one by now."""
+    if loaded.document != DOCUMENT:
+        return None
+    with closing(folder.open(DOCUMENT)) as reader:
+        if (reader.size, reader.mtime_ns) != loaded.stamp:
+            return None
+        stored = bytearray(reader.size)
+        if stored:
+            reader.readinto(memoryview(stored), 0)
+        return bytes(stored)

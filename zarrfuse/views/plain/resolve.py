@@ -8,6 +8,7 @@ import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
+from weakref import WeakValueDictionary
 
 from zarrfuse.errors import NotFound
 from zarrfuse.stores.base import Entry, Kind
@@ -95,7 +96,10 @@ class Placed(Generic[N]):
     it; it may take its time.
     """
 
-    __slots__ = ("_chunks", "_folder", "_name", "_node", "_parent", "_shown")
+    __slots__ = (
+        *("__weakref__", "_chunks", "_folder", "_known", "_name", "_node", "_parent", "_shown"),
+        "path",
+    )
 
     def __init__(
         self,
@@ -110,10 +114,18 @@ class Placed(Generic[N]):
         self._name = name
         self._folder: ChunksFolder | None = None
         self._node: N | None = None
+        self.path: str = name if parent is None else join(parent.path, name)
+        self._known: WeakValueDictionary[str, Placed[N]] = (
+            WeakValueDictionary() if parent is None else parent._known
+        )
 
     def below(self, name: str) -> "Placed[N]":
-        """The place of the folder `name` in this one."""
-        return Placed(self._chunks, self._shown, self, name)
+        """The place of the folder `name` in this one: one object for all who use it."""
+        below = self._known.get(join(self.path, name))
+        if below is None:
+            made = Placed(self._chunks, self._shown, self, name)
+            below = self._known.setdefault(made.path, made)
+        return below
 
     def now(self, *, wait: bool = True) -> Stored[N] | InChunks[N]:
         """What the folder is now. Raises `NotFound`; `BlockingIOError` as for stores."""
@@ -172,13 +184,13 @@ class PlacedFolder(Folder, Generic[N]):
 
     __slots__ = ("_placed", "path")
 
-    def __init__(self, placed: Placed[N], path: str) -> None:
+    def __init__(self, placed: Placed[N]) -> None:
         self._placed = placed
-        self.path = path
+        self.path = placed.path
 
     def child(self, name: str) -> Self:
         """See `views.base.Folder`."""
-        return type(self)(self._placed.below(name), join(self.path, name))
+        return type(self)(self._placed.below(name))
 
     def readlink(self, name: str) -> str:
         """See `views.base.Folder`."""

@@ -15,11 +15,10 @@ from typing import NamedTuple
 
 from zarrfuse.errors import Exists, NotFound
 from zarrfuse.stores.access import Access, Change, as_folder
-from zarrfuse.stores.base import Entry, Kind, Reader, access_of
+from zarrfuse.stores.base import Entry, Kind, Reader, Writer
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.transactions.commits import copy_reader, write_all
 from zarrfuse.transactions.spool import Spool
-from zarrfuse.views.base import Writer
 
 
 class LooseKey(NamedTuple):
@@ -77,7 +76,7 @@ class LooseFiles:
 
         Who has that open keeps it. Raises `Exists` if it is to be `new`; all is as before then.
         """
-        file = _File(self._spool(), access_of(reader))
+        file = _File(self._spool(), reader.access)
         file.users = file.names = 1
         try:
             copy_reader(reader, file.spool.fd, reader.size)
@@ -196,22 +195,29 @@ class _OpenFile(Writer):
 
     __slots__ = ("_closed", "_file")
 
-    is_live = True
-
     def __init__(self, file: _File, closed: Callable[[_File], None]) -> None:
         self._file = file
         self._closed: Callable[[_File], None] | None = closed
 
     @property
-    def size(self) -> int:
+    def is_live(self) -> bool:  # type: ignore[override]
+        """See `stores.base.Reader`."""
+        return True
+
+    @property
+    def access(self) -> Access | None:  # type: ignore[override]
+        return self._file.access
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
         return self._file.spool.size
 
     @property
-    def mtime_ns(self) -> int:
+    def mtime_ns(self) -> int:  # type: ignore[override]
         return self._file.mtime_ns
 
     def seen(self) -> Entry:
-        """See `stores.base.File`."""
+        """See `stores.base.Writer`."""
         return _entry("", self._file)
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
@@ -219,21 +225,21 @@ class _OpenFile(Writer):
         read_full(self._file.spool.fd, buffer, offset, "the file", wait=wait)
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
-        """See `views.base.Writer`."""
+        """See `stores.base.Writer`."""
         write_all(self._file.spool.fd, data, offset)
         self._file.mtime_ns = time.time_ns()
 
     def truncate(self, size: int) -> None:
-        """See `views.base.Writer`."""
+        """See `stores.base.Writer`."""
         os.ftruncate(self._file.spool.fd, size)
         self._file.mtime_ns = time.time_ns()
 
     def change(self, change: Change) -> None:
-        """See `views.base.Writer`."""
+        """See `stores.base.Writer`."""
         _change(self._file, change)
 
     def sync(self) -> None:
-        """See `views.base.Writer`; it does not outlive the mount."""
+        """See `stores.base.Writer`; it does not outlive the mount."""
 
     def close(self) -> None:
         """See `stores.base.Reader`."""

@@ -16,9 +16,9 @@ from typing import Self, TypeAlias
 from zarrfuse.errors import Elsewhere, IsAFolder, NotAFolder, NotEmpty, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.access import Access, Change
-from zarrfuse.stores.base import Entry, Kind, Reader
+from zarrfuse.stores.base import Entry, Kind, Reader, Writer
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Folder, Writer, join
+from zarrfuse.views.base import Folder, join
 from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
 from zarrfuse.views.facts import Facts, kind_and_size
 from zarrfuse.views.nodes import Loaded
@@ -52,7 +52,7 @@ class PlainView:
     @property
     def root(self) -> "PlainFolder":
         """The root of the tree."""
-        return PlainFolder(Placed(self.chunks, self._shown), "", self.writing)
+        return PlainFolder(Placed(self.chunks, self._shown), self.writing)
 
     def _shown(self, folder: ChunksFolder, loaded: Loaded, above: PlainNode | None) -> PlainNode:
         changes = self.writing.changes(folder.path)
@@ -69,13 +69,13 @@ class PlainFolder(PlacedFolder[PlainNode]):
 
     __slots__ = ("_writing",)
 
-    def __init__(self, placed: Placed[PlainNode], path: str, writing: PlainWriting) -> None:
-        super().__init__(placed, path)
+    def __init__(self, placed: Placed[PlainNode], writing: PlainWriting) -> None:
+        super().__init__(placed)
         self._writing = writing
 
     def child(self, name: str) -> Self:
         """See `views.base.Folder`."""
-        return type(self)(self._placed.below(name), join(self.path, name), self._writing)
+        return type(self)(self._placed.below(name), self._writing)
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""

@@ -1,7 +1,4 @@
-"""The `all` view: several views of one store, each in a folder of its own.
-
-Used by `opening`. It knows the views by their roots and names, not what they show.
-"""
+"""Several views of one store, each in a folder of its own. It knows their names and roots only."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

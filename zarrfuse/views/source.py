@@ -1,0 +1,73 @@
+"""What a view is made of. Used by `choice`, and by the module `root` of each view."""
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from zarrfuse.config import FORMATS
+from zarrfuse.spec.paths import title_of
+from zarrfuse.stores.base import Store
+from zarrfuse.stores.cache import ByteCache
+from zarrfuse.stores.opening import ZIP_ENDINGS
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.views.chunks.view import ChunksView
+
+_LARGEST_DEFAULT = 256 << 20
+
+
+@dataclass(frozen=True)
+class ViewSource:
+    """A store, and how it is to be shown.
+
+    Attributes:
+        store: What is shown.
+        ttl_s: How long to believe that metadata has not changed, in seconds.
+        commits: What stores chunks; None for a view that is read only.
+        root_name: What renderings of the root are called.
+        formats: The renderings to show, of `config.FORMATS`.
+        cache: Holds decoded chunks; None for one of the default size.
+    """
+
+    store: Store
+    ttl_s: float
+    commits: Commits | None = None
+    root_name: str = "root"
+    formats: Collection[str] = FORMATS
+    cache: ByteCache | None = None
+
+    @cached_property
+    def chunks(self) -> ChunksView:
+        """The `chunks` view, of which the others are made: one for all."""
+        return ChunksView(self.store, self.ttl_s, self.commits, is_fill=_is_fill, links=True)
+
+
+def _is_fill(*told: Any) -> bool:
+    from zarrfuse.decoding.fill_values import is_fill  # noqa: PLC0415  # it imports numpy
+
+    return is_fill(*told)
+
+
+def root_name(source: str) -> str:
+    """What the renderings at the root of a source are called: see `spec.paths.title_of`."""
+    name = os.path.basename(source)
+    for ending in ZIP_ENDINGS:
+        name = name.removesuffix(ending)
+    return title_of(name)
+
+
+def default_cache_bytes() -> int:
+    """How many bytes of decoded chunks are kept unless told otherwise.
+
+    A quarter of the memory that this machine or container has, and no more than 256 MiB.
+    """
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+    except OSError:
+        limit = "max"
+    if limit.isdigit():
+        memory = min(memory, int(limit))
+    return min(_LARGEST_DEFAULT, memory // 4)
