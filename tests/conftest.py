@@ -10,8 +10,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from mounting import Daemon, clear, drop_caches, serving, wait_for, zarrfuse
-from object_server import bucket, object_server
+from builders.mounts import Daemon, clear, drop_caches, serving, wait_for, zarrfuse
+from builders.object_server import bucket, object_server
 
 from zarrfuse.cli.demo_dataset import write_demo
 from zarrfuse.mount import kernel_mounts

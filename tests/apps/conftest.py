@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders.mounts import clear, zarrfuse
 from contact_sheet import imagej_arguments
 from desktop import Desktop
 from image_datasets import ImageDatasets, write_image_datasets
 from macros import Macros
-from mounting import clear, zarrfuse
 from stored_arrays import StoredArrays, write_arrays
 
 from zarrfuse.cli.demo_dataset import CHUNK, demo_image

@@ -1,7 +1,7 @@
 """The arrays that other people's Zarr readers are asked to read, and the pixels they must find.
 
 They are stored in parts, under keys with an extension, or with a generic extension in their metadata.
-What they are read through is the tests' business; `dataset` and `seed_datasets` write most of them.
+What they are read through is the tests' business; `dataset` and `concat_parts_examples` write most of them.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import google_crc32c
 import numpy as np
-from datasets import array, concat_parts
-from seed_datasets import write_crc32c_example, write_header_example
+from builders.concat_parts_examples import write_crc32c_example, write_header_example
+from builders.documents import array, concat_parts
 
 from zarrfuse.cli.demo_dataset import demo_image, write_demo
 

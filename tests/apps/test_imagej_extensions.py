@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from datasets import array, group, write_keys
+from builders.documents import array, group
+from builders.folders import write_keys
 
 Macro = Callable[[str, Path], list[str]]
 Mounter = Callable[..., Path]

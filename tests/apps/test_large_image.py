@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from builders.mounts import Daemon
 from desktop import THUMBNAIL, Desktop
 from image_datasets import LARGE_SHAPE, LARGE_STORED, ImageDatasets
-from mounting import Daemon
 
 Macro = Callable[[str, Path], list[str]]
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from datasets import array, group, write_keys
+from builders.documents import array, group
+from builders.folders import write_keys
 from desktop import program
 
 Mounted = Callable[..., Path]

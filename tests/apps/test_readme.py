@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mounting import clear
+from builders.mounts import clear
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text()

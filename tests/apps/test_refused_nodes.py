@@ -11,9 +11,10 @@ import pytest
 import tensorstore
 import xarray
 import zarr
-from datasets import array, group, write_keys
-from mounting import clear, zarrfuse
-from test_zarrita import NODE, READER
+from builders.documents import array, group
+from builders.folders import write_keys
+from builders.mounts import clear, zarrfuse
+from zarrita_reader import NODE, READER
 
 import zarrfuse as package
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mounting import clear, zarrfuse
+from builders.mounts import clear, zarrfuse
 
 PYTHON = Path(sys.prefix, "scverse", "bin", "python")
 """`.ci/setup test` makes this environment."""

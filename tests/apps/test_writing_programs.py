@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
-from datasets import array, concat_parts, group, suffix_keys, write_keys
+from builders.documents import array, concat_parts, group, suffix_keys
+from builders.folders import write_keys
+from builders.mounts import Daemon, wait_for
 from desktop import program
-from mounting import Daemon, wait_for
 
 Mounted = Callable[..., Path]
 Served = Callable[..., Daemon]

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from datasets import concat_parts, suffix_keys
-from mounting import zarrfuse
+from builders.documents import concat_parts, suffix_keys
+from builders.mounts import zarrfuse
 from write_by_tensorstore import GROWN, INNER, SHARD, SIDE, Task, metadata, opened, run, values
 
 from zarrfuse.mount import kernel_mounts

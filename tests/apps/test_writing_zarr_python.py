@@ -14,8 +14,8 @@ import numpy as np
 import tensorstore
 import xarray
 import zarr
-from datasets import concat_parts, group, suffix_keys
-from mounting import zarrfuse
+from builders.documents import concat_parts, group, suffix_keys
+from builders.mounts import zarrfuse
 from write_by_tensorstore import INNER, SHARD, metadata
 
 Mounted = Callable[..., Path]

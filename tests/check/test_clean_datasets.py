@@ -8,6 +8,7 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
+from finding_lines import lines
 from zarr.codecs import (
     BloscCodec,
     BytesCodec,
@@ -17,8 +18,6 @@ from zarr.codecs import (
     TransposeCodec,
     ZstdCodec,
 )
-
-from zarrfuse.check import findings
 
 IMAGE = np.arange(30 * 20).reshape(30, 20)
 
@@ -31,10 +30,6 @@ TYPES = [
     "complex64",
     "complex128",
 ]
-
-
-def lines(source: Path) -> list[str]:
-    return [finding.line() for finding in findings(str(source), deep=True)]
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from check.corpus import CASES, Case
-from datasets import write_keys, zip_folder
+from builders.folders import write_keys, zip_folder
+from corpus import CASES, Case
 
 from zarrfuse.check import findings
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.documents import array, group
+from builders.folders import write_keys
+from builders.nodes import refusal_of
 
-from tests.datasets import array, group, write_keys
 from zarrfuse.check import findings
 from zarrfuse.check.consolidated import differing
 from zarrfuse.check.documents import judge
@@ -50,12 +52,6 @@ def without_taking(mebibytes: int) -> Iterator[None]:
     assert peak < mebibytes << 20
 
 
-def refused(document: bytes) -> str:
-    with pytest.raises(NodeError) as error:
-        parse_v3(document)
-    return str(error.value)
-
-
 HOSTILE: dict[str, dict[str, Any]] = {
     "a URI that nearly is a name": {"codecs": ["http://" + "a" * MANY + "?"]},
     "a long name": {"codecs": [{"name": "a" * MANY, "x": 1}]},
@@ -86,12 +82,12 @@ def test_a_document_is_judged_in_seconds(members: dict[str, Any]) -> None:
 
 
 def test_a_name_longer_than_any_url_is_refused() -> None:
-    assert "has 5000 characters" in refused(array((4, 4), codecs=["a" * 5000]))
+    assert "has 5000 characters" in refusal_of(array((4, 4), codecs=["a" * 5000]))
 
 
 def test_more_dimensions_than_any_array_has_are_refused() -> None:
     document = array((1,) * MANY)
-    assert f"shape: has {MANY} dimensions" in refused(document)
+    assert f"shape: has {MANY} dimensions" in refusal_of(document)
     with within(10):
         [fault] = judge(document).faults
     assert fault.member == "shape"
@@ -100,14 +96,14 @@ def test_more_dimensions_than_any_array_has_are_refused() -> None:
 def test_more_extensions_than_anybody_lists_are_refused() -> None:
     """Those of a group are compared with those of all nodes below it."""
     slow = {"name": "example.tiered-storage", "configuration": {"slow-arrays": ["a"]}}
-    assert "lists 20000" in refused(group(extensions=[slow] * 20_000))
+    assert "lists 20000" in refusal_of(group(extensions=[slow] * 20_000))
 
 
 def test_a_context_that_makes_much_of_little_is_refused() -> None:
     context = {"p": "https://x/" + "y" * 900 + "/"}
     document = array((4, 4), **{"@context": context}, codecs=["p:a"] * 200_000)
     with without_taking(64):
-        assert refused(document).startswith("zarr.json: @context: ")
+        assert refusal_of(document).startswith("zarr.json: @context: ")
 
 
 def test_chunks_of_more_elements_than_can_be_written_down(tmp_path: Path) -> None:

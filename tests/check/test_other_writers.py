@@ -5,14 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import seed_datasets
 import tensorstore
-
-from zarrfuse.check import findings
-
-
-def lines(source: Path) -> list[str]:
-    return [finding.line() for finding in findings(str(source), deep=True)]
+from builders import concat_parts_examples
+from finding_lines import lines
 
 
 def grid(*chunk_shape: int) -> dict[str, Any]:
@@ -49,7 +44,7 @@ def test_an_array_of_tensorstore(tmp_path: Path, driver: str, metadata: dict[str
 
 
 def test_the_examples_of_concat_parts_completed(tmp_path: Path) -> None:
-    seed_datasets.write_crc32c_example(tmp_path / "crc32c")
-    seed_datasets.write_header_example(tmp_path / "packbits", codec="packbits")
-    seed_datasets.write_header_example(tmp_path / "bytes", codec="bytes")
+    concat_parts_examples.write_crc32c_example(tmp_path / "crc32c")
+    concat_parts_examples.write_header_example(tmp_path / "packbits", codec="packbits")
+    concat_parts_examples.write_header_example(tmp_path / "bytes", codec="bytes")
     assert lines(tmp_path) == []

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from datasets import array, concat_parts, group, write_keys
-from mounting import zarrfuse
-from transactions.test_forward import leave
+from builders.documents import array, concat_parts, group
+from builders.folders import write_keys
+from builders.journals import leave_journal
+from builders.mounts import zarrfuse
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.writing import WritableLocalStore
@@ -21,7 +22,7 @@ def left(tmp_path: Path) -> Path:
     """A store with an array, and a chunk that a killed process was storing."""
     members = array((2, 2), transformers=[concat_parts((".a", 2), ".b")])
     write_keys(tmp_path / "data", {"zarr.json": group(), "a/zarr.json": members})
-    leave(tmp_path / "data", "a/c/0/0", NEW)
+    leave_journal(tmp_path / "data", "a/c/0/0", NEW)
     return tmp_path / "data"
 
 

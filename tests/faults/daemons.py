@@ -1,19 +1,10 @@
-"""What is done to daemons that are treated badly: fake stores, broken documents, errors told apart."""
+"""Daemons that are treated badly: the command that serves a fake store, and errors told apart."""
 
-import functools
 import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-from datasets import document
-from mounting import Daemon, serving
-
-__all__ = ["Daemon", "array", "errno_when", "fake", "in_parts", "serving", "write"]
-
-array = functools.partial(document, shape=(8, 8))
-"""Metadata of an array of 4 by 4 chunks, with other members in place of its own."""
 
 
 def fake(**spec: Any) -> tuple[str, ...]:
@@ -28,16 +19,3 @@ def errno_when(function: Callable[[], object]) -> int:
     except OSError as error:
         return error.errno or 0
     return 0
-
-
-def in_parts(*parts: dict[str, Any]) -> list[dict[str, Any]]:
-    """Storage transformers of an array whose chunks are stored in parts."""
-    return [{"name": "concat-parts", "configuration": {"parts": list(parts)}}]
-
-
-def write(folder: Path, files: dict[str, bytes]) -> None:
-    """Write files below a folder."""
-    for key, data in files.items():
-        path = folder / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)

@@ -14,8 +14,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from datasets import array, default_keys, group, v2_array
-from fakes import MemoryStore
+from builders.documents import array, default_keys, group, v2_array
+from builders.fake_stores import MemoryStore
 
 from zarrfuse.check.survey import Survey
 from zarrfuse.cli.info import _show_tree

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyfuse3
-from errors_raised import RAISED
-from fakes import (
+from builders.fake_stores import (
     MTIME_NS,
     FailingStore,
     ForwardingStore,
@@ -26,6 +25,7 @@ from fakes import (
     MemoryStore,
     SlowStore,
 )
+from errors_raised import RAISED
 
 from zarrfuse.config import MountConfig, Tuning
 from zarrfuse.mount import daemon

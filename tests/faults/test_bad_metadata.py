@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from daemons import Daemon, array, errno_when, in_parts, serving, write
-from mounting import drop_caches, wait_for
+from builders.documents import array, concat_parts, document
+from builders.folders import write_files
+from builders.mounts import Daemon, drop_caches, serving, wait_for
+from daemons import errno_when
 
 from zarrfuse.views.nodes import LARGEST_DOCUMENT
 
@@ -18,64 +20,60 @@ REFUSED = errno.ENOTSUP
 
 
 def _deep(member: str) -> bytes:
-    text = json.dumps(array()).rstrip("}")
+    text = array((8, 8)).decode().rstrip("}")
     return f'{text}, "{member}": {"[" * 100_000}{"]" * 100_000}}}'.encode()
 
 
-def _grid(*shape: int) -> dict[str, Any]:
-    return {"name": "regular", "configuration": {"chunk_shape": list(shape)}}
+def _without(member: str) -> bytes:
+    members = document((8, 8))
+    del members[member]
+    return json.dumps(members).encode()
 
 
 def _many_parts(count: int) -> list[dict[str, Any]]:
-    return in_parts({"key_suffix": ""}, *({"key_suffix": f".{n}"} for n in range(count - 1)))
+    return [concat_parts("", *(f".{n}" for n in range(count - 1)))]
 
 
 BAD: dict[str, bytes] = {
     "empty": b"",
-    "truncated": json.dumps(array()).encode()[:-20],
+    "truncated": array((8, 8))[:-20],
     "zeros": bytes(4096),
-    "not-utf-8": json.dumps(array()).encode() + b"\xff",
-    "bad-utf-8-inside": json.dumps(array(attributes={"a": "x"}))
-    .encode()
-    .replace(b'"x"', b'"\xff"'),
-    "bom": b"\xef\xbb\xbf" + json.dumps(array()).encode(),
-    "utf-16": json.dumps(array()).encode("utf-16"),
-    "infinity-shape": json.dumps(array(shape=[float("inf"), 1])).encode(),
+    "not-utf-8": array((8, 8)) + b"\xff",
+    "bad-utf-8-inside": array((8, 8), attributes={"a": "x"}).replace(b'"x"', b'"\xff"'),
+    "bom": b"\xef\xbb\xbf" + array((8, 8)),
+    "utf-16": array((8, 8)).decode().encode("utf-16"),
+    "infinity-shape": array(shape=[float("inf"), 1]),
     "array-of-json": b"[1, 2, 3]",
     "number": b"12",
-    "two-documents": json.dumps(array()).encode() * 2,
+    "two-documents": array((8, 8)) * 2,
     "deep-attributes": _deep("attributes"),
     "deep-fill-value": _deep("fill_value"),
     "deep-unknown": _deep("unknown"),
     "deep-objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
-    "negative-shape": json.dumps(array(shape=[-1, 8])).encode(),
-    "zero-chunks": json.dumps(array(chunk_grid=_grid(0, 0))).encode(),
-    "fewer-chunk-dimensions": json.dumps(array(chunk_grid=_grid(2))).encode(),
-    "long-number": json.dumps(array()).encode().replace(b"[8, 8]", b"[8, " + b"9" * 100_000 + b"]"),
-    "float-shape": json.dumps(array(shape=[8.0, 8])).encode(),
-    "no-codecs": json.dumps({k: v for k, v in array().items() if k != "codecs"}).encode(),
-    "unknown-extension": json.dumps(array(storage_transformers=[{"name": "no.such"}])).encode(),
-    "no-parts": json.dumps(array(storage_transformers=in_parts())).encode(),
-    "part-above": json.dumps(
-        array(storage_transformers=in_parts({"key_suffix": "/../../../../../etc/passwd"}))
-    ).encode(),
-    "part-nul": json.dumps(array(storage_transformers=in_parts({"key_suffix": "\0"}))).encode(),
-    "part-negative": json.dumps(
-        array(storage_transformers=in_parts({"key_suffix": "", "size": -1}))
-    ).encode(),
-    "lone-surrogate": json.dumps(array(unknown="\ud800")).encode(),
-    "log-injection": json.dumps(array(**{"a\nERROR forged": 1})).encode(),
+    "negative-shape": array(shape=[-1, 8]),
+    "zero-chunks": array((8, 8), (0, 0)),
+    "fewer-chunk-dimensions": array((8, 8), (2,)),
+    "long-number": array((8, 8)).replace(b"[8, 8]", b"[8, " + b"9" * 100_000 + b"]"),
+    "float-shape": array(shape=[8.0, 8]),
+    "no-codecs": _without("codecs"),
+    "unknown-extension": array((8, 8), transformers=[{"name": "no.such"}]),
+    "no-parts": array((8, 8), transformers=[concat_parts()]),
+    "part-above": array((8, 8), transformers=[concat_parts("/../../../../../etc/passwd")]),
+    "part-nul": array((8, 8), transformers=[concat_parts("\0")]),
+    "part-negative": array((8, 8), transformers=[concat_parts(("", -1))]),
+    "lone-surrogate": array((8, 8), unknown="\ud800"),
+    "log-injection": array((8, 8), **{"a\nERROR forged": 1}),
 }
 
 # What can be loaded, although nobody means it; the chunk c/0/0 is there.
 ODD: dict[str, bytes] = {
-    "huge-shape": json.dumps(array(shape=[1 << 63, 1 << 63])).encode(),
-    "huger-shape": json.dumps(array(shape=[1 << 200, 8])).encode(),
-    "huge-chunks": json.dumps(array(chunk_grid=_grid(1 << 63, 1 << 63))).encode(),
-    "many-attributes": json.dumps(array(attributes={str(n): n for n in range(100_000)})).encode(),
-    "duplicate-keys": json.dumps(array()).encode()[:-1] + b', "shape": [8, 8]}',
-    "nan": json.dumps(array(fill_value=float("nan"))).encode(),
-    "unsized-parts": json.dumps(array(storage_transformers=_many_parts(1))).encode(),
+    "huge-shape": array(shape=[1 << 63, 1 << 63]),
+    "huger-shape": array(shape=[1 << 200, 8]),
+    "huge-chunks": array((8, 8), (1 << 63, 1 << 63)),
+    "many-attributes": array((8, 8), attributes={str(n): n for n in range(100_000)}),
+    "duplicate-keys": array((8, 8))[:-1] + b', "shape": [8, 8]}',
+    "nan": array((8, 8), fill_value=float("nan")),
+    "unsized-parts": array((8, 8), transformers=_many_parts(1)),
 }
 
 
@@ -94,17 +92,17 @@ def _special(folder: Path) -> dict[str, Callable[[Path], object]]:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One array for each document."""
     folder = tmp_path_factory.mktemp("metadata") / "source"
-    for name, document in {**BAD, **ODD}.items():
-        write(folder, {f"{name}/zarr.json": document, f"{name}/c/0/0": CHUNK})
-        write(folder, {f"{name}/child/zarr.json": json.dumps(array()).encode()})
-        write(folder, {f"{name}/child/c/0/0": CHUNK})
+    for name, text in {**BAD, **ODD}.items():
+        write_files(folder, {f"{name}/zarr.json": text, f"{name}/c/0/0": CHUNK})
+        write_files(folder, {f"{name}/child/zarr.json": array((8, 8))})
+        write_files(folder, {f"{name}/child/c/0/0": CHUNK})
     for name, make in _special(folder).items():
-        write(folder, {f"{name}/c/0/0": CHUNK})
+        write_files(folder, {f"{name}/c/0/0": CHUNK})
         try:
             make(folder / name / "zarr.json")
         except PermissionError:
             continue
-    write(folder, {"fine/zarr.json": json.dumps(array()).encode(), "fine/c/0/0": CHUNK})
+    write_files(folder, {"fine/zarr.json": array((8, 8)), "fine/c/0/0": CHUNK})
     return folder
 
 
@@ -190,7 +188,7 @@ def _huge_zeros(path: Path) -> None:
 
 
 def _huge_attributes(path: Path) -> None:
-    text = json.dumps(array(attributes={})).encode()
+    text = array((8, 8), attributes={})
     start, end = text.split(b'"attributes": {}')
     with path.open("wb") as file:
         file.write(start + b'"attributes": {"a": "')
@@ -205,8 +203,8 @@ LARGE: dict[str, Callable[[Path], None]] = {"zeros": _huge_zeros, "attributes": 
 @pytest.mark.parametrize("name", LARGE)
 def test_200_mib_of_document_take_no_memory(tmp_path: Path, name: str) -> None:
     source = tmp_path / "source"
-    write(source, {"fine/zarr.json": json.dumps(array()).encode(), "fine/c/0/0": CHUNK})
-    write(source, {"large/c/0/0": CHUNK})
+    write_files(source, {"fine/zarr.json": array((8, 8)), "fine/c/0/0": CHUNK})
+    write_files(source, {"large/c/0/0": CHUNK})
     LARGE[name](source / "large/zarr.json")
     with serving(tmp_path, source) as daemon:
         node = daemon.mountpoint / "large"
@@ -228,9 +226,9 @@ def test_the_largest_document_that_is_read_takes_bounded_memory(
     tmp_path: Path, member: str, item: bytes
 ) -> None:
     source = tmp_path / "source"
-    write(source, {"fine/zarr.json": json.dumps(array()).encode(), "fine/c/0/0": CHUNK})
-    write(source, {"large/c/0/0": CHUNK})
-    text = json.dumps({**array(), member: None}).encode()
+    write_files(source, {"fine/zarr.json": array((8, 8)), "fine/c/0/0": CHUNK})
+    write_files(source, {"large/c/0/0": CHUNK})
+    text = array((8, 8), **{member: None})
     start, end = text.split(b'"' + member.encode() + b'": null')
     body = item * ((LARGEST_DOCUMENT - len(text)) // len(item))
     (source / "large/zarr.json").write_bytes(
@@ -246,11 +244,11 @@ def test_the_largest_document_that_is_read_takes_bounded_memory(
 def test_ten_thousand_parts_are_one_chunk(tmp_path: Path) -> None:
     count = 10_000
     source = tmp_path / "source"
-    document = json.dumps(array(storage_transformers=_many_parts(count))).encode()
+    document = array((8, 8), transformers=_many_parts(count))
     names = ["0", *(f"0.{n}" for n in range(count - 1))]
-    write(source, {"a/zarr.json": document})
-    write(source, {f"a/c/0/{name}": b"%8d" % index for index, name in enumerate(names)})
-    write(source, {"a/c/1/0": b"not whole"})
+    write_files(source, {"a/zarr.json": document})
+    write_files(source, {f"a/c/0/{name}": b"%8d" % index for index, name in enumerate(names)})
+    write_files(source, {"a/c/1/0": b"not whole"})
     with serving(tmp_path, source) as daemon:
         folder = daemon.mountpoint / "a/c/0"
         assert os.listdir(folder) == ["0"]
@@ -266,8 +264,8 @@ def test_ten_thousand_parts_are_one_chunk(tmp_path: Path) -> None:
 def test_ten_thousand_dimensions_do_no_harm(tmp_path: Path) -> None:
     source = tmp_path / "source"
     many = [1] * 10_000
-    document = json.dumps(array(shape=many, chunk_grid=_grid(*many))).encode()
-    write(source, {"a/zarr.json": document, "a/c/0/0": CHUNK, "fine/c/0/0": CHUNK})
+    document = array(many, many)
+    write_files(source, {"a/zarr.json": document, "a/c/0/0": CHUNK, "fine/c/0/0": CHUNK})
     with serving(tmp_path, source) as daemon:
         assert os.listdir(daemon.mountpoint / "a/c/0") == ["0"]
         assert (daemon.mountpoint / "a/c/0/0").read_bytes() == CHUNK  # not a chunk, but a file
@@ -278,8 +276,8 @@ def test_ten_thousand_dimensions_do_no_harm(tmp_path: Path) -> None:
 
 def test_a_document_that_turns_bad_and_good_again_is_followed(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    good = json.dumps(array()).encode()
-    write(source, {"a/zarr.json": good, "a/c/0/0": CHUNK})
+    good = array((8, 8))
+    write_files(source, {"a/zarr.json": good, "a/c/0/0": CHUNK})
     with serving(tmp_path, source, "--cache-ttl", "0") as daemon:
         chunk = daemon.mountpoint / "a/c/0/0"
         for _ in range(3):
@@ -295,13 +293,13 @@ def test_a_document_that_turns_bad_and_good_again_is_followed(tmp_path: Path) ->
 
 def test_parts_that_appear_in_the_metadata_are_merged(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    parts = in_parts({"key_suffix": ".a"}, {"key_suffix": ".b"})
-    write(source, {"a/zarr.json": json.dumps(array()).encode()})
-    write(source, {"a/c/0/0.a": b"one", "a/c/0/0.b": b"two"})
+    parts = [concat_parts(".a", ".b")]
+    write_files(source, {"a/zarr.json": array((8, 8))})
+    write_files(source, {"a/c/0/0.a": b"one", "a/c/0/0.b": b"two"})
     with serving(tmp_path, source, "--cache-ttl", "0") as daemon:
         folder = daemon.mountpoint / "a/c/0"
         assert sorted(os.listdir(folder)) == ["0.a", "0.b"]
-        document = json.dumps(array(storage_transformers=parts)).encode()
+        document = array((8, 8), transformers=parts)
         (source / "a/zarr.json").write_bytes(document)
         assert os.listdir(folder) == ["0"]
         assert (folder / "0").read_bytes() == b"onetwo"
@@ -310,7 +308,7 @@ def test_parts_that_appear_in_the_metadata_are_merged(tmp_path: Path) -> None:
 def test_a_document_that_cannot_be_read_is_reported_once(tmp_path: Path) -> None:
     """However often its chunks are asked for."""
     source = tmp_path / "source"
-    write(source, {"a/c/0/0": CHUNK})
+    write_files(source, {"a/c/0/0": CHUNK})
     (source / "a/zarr.json").symlink_to("/etc/passwd")
     with serving(tmp_path, source, "--cache-ttl", "0") as daemon:
         for _ in range(5):

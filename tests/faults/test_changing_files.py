@@ -1,7 +1,6 @@
 """Files and folders that change while they are open or listed: old bytes, new bytes, or an error."""
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -9,24 +8,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from daemons import Daemon, array, errno_when, in_parts, serving, write
-from mounting import wait_for
+from builders.documents import array, concat_parts
+from builders.folders import write_files
+from builders.mounts import Daemon, serving, wait_for
+from daemons import errno_when
 
 LARGE = 1 << 20
 OLD = bytes(range(256)) * (LARGE // 256)
 NEW = OLD[::-1]
 STALE = (errno.ESTALE, errno.EIO)
-PARTS = in_parts({"key_suffix": ".head"}, {"key_suffix": ""}, {"key_suffix": ".tail"})
+PARTS = [concat_parts(".head", "", ".tail")]
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """An array in one part, and one in three."""
     folder = tmp_path / "source"
-    write(folder, {"a/zarr.json": json.dumps(array()).encode(), "a/c/0/0": OLD, "fine": b"fine"})
-    document = json.dumps(array(storage_transformers=PARTS)).encode()
-    write(folder, {"p/zarr.json": document})
-    write(folder, {"p/c/0/0.head": b"head", "p/c/0/0": OLD, "p/c/0/0.tail": b"tail"})
+    write_files(folder, {"a/zarr.json": array((8, 8)), "a/c/0/0": OLD, "fine": b"fine"})
+    document = array((8, 8), transformers=PARTS)
+    write_files(folder, {"p/zarr.json": document})
+    write_files(folder, {"p/c/0/0.head": b"head", "p/c/0/0": OLD, "p/c/0/0.tail": b"tail"})
     return folder
 
 
@@ -170,10 +171,10 @@ def test_a_part_of_many_that_changes_is_stale(tmp_path: Path) -> None:
     """Chunks of many parts open them when they are read."""
     source = tmp_path / "source"
     count = 40
-    parts = in_parts(*({"key_suffix": f".{n:02}"} for n in range(count)))
-    write(source, {"m/zarr.json": json.dumps(array(storage_transformers=parts)).encode()})
-    write(source, {f"m/c/0/0.{n:02}": b"%010d" % n * 1000 for n in range(count)})
-    write(source, {"fine": b"fine"})
+    parts = [concat_parts(*(f".{n:02}" for n in range(count)))]
+    write_files(source, {"m/zarr.json": array((8, 8), transformers=parts)})
+    write_files(source, {f"m/c/0/0.{n:02}": b"%010d" % n * 1000 for n in range(count)})
+    write_files(source, {"fine": b"fine"})
     with serving(tmp_path, source, "--cache-ttl", "600") as daemon:
         path = daemon.mountpoint / "m/c/0/0"
         with opened(path) as descriptor:
@@ -201,7 +202,7 @@ def test_a_missing_part_that_comes_makes_the_chunk_whole(tmp_path: Path, source:
 
 
 def test_a_folder_deleted_while_listed_lists_what_it_had(tmp_path: Path, source: Path) -> None:
-    write(source, {f"many/{n:05}": b"" for n in range(3000)})
+    write_files(source, {f"many/{n:05}": b"" for n in range(3000)})
     with serving(tmp_path, source, "--cache-ttl", "0") as daemon:
         with os.scandir(daemon.mountpoint / "many") as entries:
             found = [next(entries).name]
@@ -214,7 +215,7 @@ def test_a_folder_deleted_while_listed_lists_what_it_had(tmp_path: Path, source:
 
 
 def test_names_that_come_and_go_while_listed_are_listed_once(tmp_path: Path, source: Path) -> None:
-    write(source, {f"many/{n:05}": b"" for n in range(9000)})
+    write_files(source, {f"many/{n:05}": b"" for n in range(9000)})
     with serving(tmp_path, source, "--cache-ttl", "0") as daemon:
         folder = daemon.mountpoint / "many"
         with os.scandir(folder) as entries:
@@ -238,7 +239,7 @@ def test_a_source_that_is_removed_leaves_an_answering_mount(tmp_path: Path, sour
             assert os.pread(descriptor, 4096, 0) == OLD[:4096]
         assert daemon.is_up()
         assert "Traceback" not in daemon.text()
-        write(source, {"again": b"again"})  # another folder of that name
+        write_files(source, {"again": b"again"})  # another folder of that name
         assert errno_when((daemon.mountpoint / "again").stat) in (0, errno.ENOENT)
         assert daemon.is_up()
 

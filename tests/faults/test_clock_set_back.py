@@ -1,17 +1,18 @@
 """Files with times before those of the files that they replace, as after the clock was set back."""
 
-import json
 import os
 from pathlib import Path
 
 import pytest
-from daemons import array, in_parts, serving, write
+from builders.documents import array, concat_parts
+from builders.folders import write_files
+from builders.mounts import serving
 
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.choice import open_view
 
 SIZE = 100
-PARTS = in_parts({"key_suffix": ".a", "size": SIZE}, {"key_suffix": ""})
+PARTS = [concat_parts((".a", SIZE), "")]
 NOW_NS = 1_700_000_000 * 10**9
 
 
@@ -25,7 +26,7 @@ def put(path: Path, data: bytes, mtime_ns: int) -> None:
 
 def test_bytes_of_now_are_read_although_they_are_older(tmp_path: Path):
     source = tmp_path / "source"
-    write(source, {"zarr.json": json.dumps(array(storage_transformers=PARTS)).encode()})
+    write_files(source, {"zarr.json": array((8, 8), transformers=PARTS)})
     (source / "c/0").mkdir(parents=True)
     for name, mtime_ns in (("c/0/0", NOW_NS), ("c/0/0.a", NOW_NS - 10**9), ("file", NOW_NS)):
         put(source / name, b"a" * SIZE, mtime_ns)
@@ -44,7 +45,7 @@ def test_bytes_of_now_are_read_although_they_are_older(tmp_path: Path):
 
 def test_what_is_written_while_stored_files_are_of_the_future_is_read(tmp_path: Path):
     source = tmp_path / "source"
-    write(source, {"zarr.json": json.dumps(array(storage_transformers=PARTS)).encode()})
+    write_files(source, {"zarr.json": array((8, 8), transformers=PARTS)})
     (source / "c/0").mkdir(parents=True)
     future_ns = 4_000_000_000 * 10**9
     for name in ("c/0/0", "c/0/0.a"):
@@ -65,7 +66,7 @@ def test_what_is_written_while_stored_files_are_of_the_future_is_read(tmp_path: 
 @pytest.mark.parametrize("at", [NOW_NS, NOW_NS + 1, NOW_NS + 123_456_789])
 def test_time_that_all_parts_have_is_shown_as_it_is(tmp_path: Path, at: int):
     source = tmp_path / "source"
-    write(source, {"zarr.json": json.dumps(array(storage_transformers=PARTS)).encode()})
+    write_files(source, {"zarr.json": array((8, 8), transformers=PARTS)})
     (source / "c/0").mkdir(parents=True)
     for name in ("c/0/0", "c/0/0.a"):
         put(source / name, b"a" * SIZE, at)

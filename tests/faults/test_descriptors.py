@@ -1,15 +1,16 @@
 """A daemon that runs out of file descriptors says EMFILE, and recovers."""
 
 import errno
-import json
 import os
 import resource
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from daemons import Daemon, array, errno_when, in_parts, serving, write
-from mounting import wait_for
+from builders.documents import array, concat_parts
+from builders.folders import write_files
+from builders.mounts import Daemon, serving, wait_for
+from daemons import errno_when
 
 from zarrfuse.mount import kernel_mounts
 
@@ -21,10 +22,10 @@ DATA = b"0123456789"
 def source(tmp_path: Path) -> Path:
     """Many files, in an array and beside it."""
     folder = tmp_path / "source"
-    write(folder, {f"files/{n}": DATA for n in range(200)})
-    parts = in_parts({"key_suffix": ""}, {"key_suffix": ".b"}, {"key_suffix": ".c"})
-    write(folder, {"p/zarr.json": json.dumps(array(storage_transformers=parts)).encode()})
-    write(folder, {f"p/c/0/0{suffix}": DATA for suffix in ("", ".b", ".c")})
+    write_files(folder, {f"files/{n}": DATA for n in range(200)})
+    parts = [concat_parts("", ".b", ".c")]
+    write_files(folder, {"p/zarr.json": array((8, 8), transformers=parts)})
+    write_files(folder, {f"p/c/0/0{suffix}": DATA for suffix in ("", ".b", ".c")})
     return folder
 
 

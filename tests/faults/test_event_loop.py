@@ -5,9 +5,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from daemons import fake, serving
-from datasets import array, concat_parts, default_keys, group, suffix_keys, v2_array, v2_keys
-from datasets import write_keys as write
+from builders.documents import (
+    array,
+    concat_parts,
+    default_keys,
+    group,
+    suffix_keys,
+    v2_array,
+    v2_keys,
+)
+from builders.folders import write_keys as write
+from builders.mounts import serving
+from daemons import fake
 
 SLOW = {"name": "example.tiered-storage", "configuration": {"slow-arrays": ["flat"]}}
 PARENT = {"name": "example.parent-ref", "configuration": {"reference": ".."}}

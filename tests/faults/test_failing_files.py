@@ -10,16 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from daemons import array, errno_when, in_parts, serving, write
-from mounting import ENVIRONMENT, clear, wait_for
+from builders.documents import array, concat_parts
+from builders.folders import write_files
+from builders.mounts import ENVIRONMENT, clear, serving, wait_for
+from daemons import errno_when
 from sampling import is_thorough
 
 from zarrfuse.mount import kernel_mounts
 
 THOROUGH = is_thorough()
 SIZE = 3000
-PARTS = in_parts({"key_suffix": ".a", "size": 1000}, {"key_suffix": ""})
-GRID = {"name": "regular", "configuration": {"chunk_shape": [SIZE]}}
+PARTS = [concat_parts((".a", 1000), "")]
 STORED = {"whole": ("c/0",), "parts": ("c/0.a", "c/0")}
 """By array: the keys of a chunk."""
 WRITES = (
@@ -56,10 +57,10 @@ def folder(tmp_path: Path) -> Iterator[FailingFolder]:
     point.mkdir()
     for name, keys in STORED.items():
         members = {"storage_transformers": PARTS} if len(keys) > 1 else {}
-        document = json.dumps(array(shape=[SIZE], chunk_grid=GRID, **members)).encode()
-        write(stored, {f"{name}/zarr.json": document})
+        document = array([SIZE], [SIZE], **members)
+        write_files(stored, {f"{name}/zarr.json": document})
         sizes = [SIZE] if len(keys) == 1 else [1000, SIZE - 1000]
-        write(stored, {f"{name}/{key}": bytes(n) for key, n in zip(keys, sizes, strict=True)})
+        write_files(stored, {f"{name}/{key}": bytes(n) for key, n in zip(keys, sizes, strict=True)})
     program = Path(__file__).with_name("serve_failing_files.py")
     command = [sys.executable, str(program), str(stored), str(point), str(tmp_path / "faults")]
     process = subprocess.Popen(command, env=ENVIRONMENT)

@@ -1,7 +1,6 @@
 """A store that raises anything at all, at any call: an errno of the table, and the mount stays up."""
 
 import errno
-import json
 import os
 import subprocess
 import sys
@@ -10,7 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from daemons import Daemon, array, errno_when, fake, serving, write
+from builders.documents import array
+from builders.folders import write_files
+from builders.mounts import Daemon, serving
+from daemons import errno_when, fake
 from errors_raised import BASE, ODD, OS_ERRORS, OURS, RAISED, UNEXPECTED
 
 from zarrfuse.errors import errno_of
@@ -34,7 +36,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for call in ("stat", "open", "readinto"):
             node = f"document!{call}!{name}"
             files |= {f"{node}/zarr.json": DOCUMENT, f"{node}/c/0/0": DATA, f"{node}/child/f": DATA}
-    write(folder, files)
+    write_files(folder, files)
     for name in RAISED:
         (folder / f"readlink!{name}").symlink_to("fine")
     return folder
@@ -165,7 +167,7 @@ def test_statfs_of_a_store_that_cannot_tell_is_an_error(tmp_path: Path, source: 
 def test_the_unexpected_is_logged_once_with_its_traceback(tmp_path: Path) -> None:
     names = ("open!ValueError", "open!EIO", "open!Stale", "readinto!KeyError")
     source = tmp_path / "source"
-    write(source, dict.fromkeys(("file", "fine/file", *names), DATA))
+    write_files(source, dict.fromkeys(("file", "fine/file", *names), DATA))
     with serving(tmp_path, source, command=fake(store="failing")) as daemon:
         for _ in range(3):
             for name in names:
@@ -182,7 +184,7 @@ def test_the_unexpected_is_logged_once_with_its_traceback(tmp_path: Path) -> Non
 def test_an_error_that_comes_and_goes_leaves_the_node_loaded_again(tmp_path: Path) -> None:
     """A document that could not be read once is read again."""
     source = tmp_path / "source"
-    write(source, {"a/zarr.json": json.dumps(array()).encode(), "a/c/0/0": b"abcd"})
+    write_files(source, {"a/zarr.json": array((8, 8)), "a/c/0/0": b"abcd"})
     gone = tmp_path / "gone"
     with serving(tmp_path, source, "--cache-ttl", "0") as daemon:
         (source / "a/zarr.json").rename(gone)
@@ -203,12 +205,12 @@ def test_a_failure_of_the_store_is_not_taken_for_a_fault_of_the_document(
 import sys
 sys.path[:0] = [{str(here)!r}, {str(here.parent)!r}]
 from errors_raised import RAISED
-from fakes import FailingStore, MemoryStore
+from builders.fake_stores import FailingStore, MemoryStore
 from zarrfuse.views.chunks.view import ChunksView
 failing = [True]
 def rule(call, key):
     return RAISED[{name!r}]() if call == "readinto" and failing and key == "zarr.json" else None
-files = {{"zarr.json": {json.dumps(array()).encode()!r}, "c/0/0": b"abcd"}}
+files = {{"zarr.json": {array((8, 8))!r}, "c/0/0": b"abcd"}}
 root = ChunksView(FailingStore(MemoryStore(files), rule), 0).root
 try:
     root.child("c").child("0").open("0")

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from datasets import array, concat_parts, write_keys
-from mounting import Daemon, zarrfuse
-from transactions.strangers import DONE, STRANGER, as_user, public_folder
-from transactions.test_forward import leave
+from builders.documents import array, concat_parts
+from builders.folders import write_keys
+from builders.journals import leave_journal
+from builders.mounts import Daemon, zarrfuse
+from builders.other_users import DONE, STRANGER, as_user, public_folder
 
 CHUNK = {"c/0/0.a": b"ol", "c/0/0.b": b"d"}
 LEFT = {"c/0/0.a": b"xx", "c/0/0.b": b"x"}
@@ -22,7 +23,7 @@ def data() -> Iterator[Path]:
         members = array((4, 4), transformers=[concat_parts((".a", 2), ".b")])
         write_keys(data, {"zarr.json": members} | CHUNK)
         data.chmod(0o1777)
-        assert as_user(STRANGER, lambda: leave(data, "c/0/0", LEFT)) == DONE
+        assert as_user(STRANGER, lambda: leave_journal(data, "c/0/0", LEFT)) == DONE
         yield data
 
 

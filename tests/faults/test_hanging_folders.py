@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
-from daemons import Daemon, errno_when, fake, serving, write
+from builders.folders import write_files
+from builders.mounts import Daemon, serving
+from daemons import errno_when, fake
 
 from zarrfuse.errors import TimedOut
 from zarrfuse.fuse.workers import Workers
@@ -111,7 +113,7 @@ def stopped_below(tmp_path: Path, folders: int) -> Iterator[tuple[Daemon, Daemon
     daemons, and the 79 files in there, in so many folders, whose names are known already."""
     inner_source, source = tmp_path / "inner-source", tmp_path / "source"
     names = [f"{n % folders}/{n}" for n in range(HANGING)]
-    write(inner_source, dict.fromkeys(names, DATA))
+    write_files(inner_source, dict.fromkeys(names, DATA))
     options = ("--cache-ttl", "600", "--timeout", "30")
     source.mkdir()
     with (

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from datasets import array
-from fakes import MemoryStore
+from builders.documents import array
+from builders.fake_stores import MemoryStore
 
 from zarrfuse.errors import Corrupt, NotSupported
 from zarrfuse.spec.node import ArrayNode
@@ -26,13 +26,14 @@ from zarrfuse.views.images import render
 from zarrfuse.views.images.blocks import MOST_AT_ONCE
 from zarrfuse.views.images.decode import DecodedArray, Decoder
 from zarrfuse.views.images.render import plan
+from zarrfuse.views.images.stored_bytes import ArrayFiles
 
 
 def decoded(document: bytes, ttl_s: float = 60) -> DecodedArray:
     view = ChunksView(MemoryStore({"zarr.json": document}), ttl_s)
     loaded = view.root.loaded()
     assert loaded is not None
-    return Decoder(view, ByteCache(1 << 28)).array(loaded, view.root)
+    return Decoder(view, ByteCache(1 << 28)).array(ArrayFiles(view, view.root, loaded))
 
 
 def node_of(made: DecodedArray) -> ArrayNode:
@@ -108,7 +109,7 @@ def test_absent_chunks_of_all_arrays_together_are_bounded(monkeypatch: pytest.Mo
         folder = view.root.child(name)
         loaded = folder.loaded()
         assert loaded is not None
-        made.append(decoder.array(loaded, folder))
+        made.append(decoder.array(ArrayFiles(view, folder, loaded)))
         made[-1].read((slice(0, 100),))
     assert 0 < sum(len(each.blocks._absent._looked_at) for each in made) <= 10
 

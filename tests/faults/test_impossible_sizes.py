@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from daemons import Daemon, errno_when, fake, serving
-from datasets import array, concat_parts, group
+from builders.documents import array, concat_parts, group
+from builders.mounts import Daemon, serving
+from daemons import errno_when, fake
 from serve_fake import LIES
 
 HUGE = 1 << 63

@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from daemons import errno_when, fake, serving, write
-from mounting import COMMAND, clear, wait_for
+from builders.folders import write_files
+from builders.mounts import COMMAND, clear, serving, wait_for
+from daemons import errno_when, fake
 
 from zarrfuse.mount import kernel_mounts
 
@@ -19,7 +20,7 @@ DATA = os.urandom(300_000)
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A few files."""
-    write(folder := tmp_path / "source", {"a/file": DATA, "a/hang": DATA})
+    write_files(folder := tmp_path / "source", {"a/file": DATA, "a/hang": DATA})
     return folder
 
 

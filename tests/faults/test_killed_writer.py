@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from datasets import array, concat_parts, suffix_keys, write_keys
-from mounting import GIVEN_UP_S, Process, clear, start, wait_for
+from builders.documents import array, concat_parts, suffix_keys
+from builders.folders import write_keys
+from builders.mounts import GIVEN_UP_S, Process, clear, start, wait_for
 from sampling import Sample
 from versioned_chunks import HEADER_BYTES, INDEX_BYTES, content, version_of
 from write_versions import DOCUMENT

@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from daemons import Daemon, errno_when, fake, serving
-from mounting import drop_caches, wait_for
+from builders.mounts import Daemon, drop_caches, serving, wait_for
+from daemons import errno_when, fake
 from serve_fake import DATA, LIES, OPENED_AS
 
 

@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from daemons import array, in_parts, serving, write
-from mounting import drop_caches, wait_for
+from builders.documents import array, concat_parts
+from builders.folders import write_files
+from builders.mounts import drop_caches, serving, wait_for
 
 if os.geteuid() != 0:
     pytest.skip("only root may drop caches", allow_module_level=True)
@@ -30,19 +31,19 @@ def content(array_name: str, row: int, column: int) -> bytes:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Arrays with chunks of one part and of three."""
     folder = tmp_path_factory.mktemp("clients") / "source"
-    parts = in_parts({"key_suffix": ".a"}, {"key_suffix": ""}, {"key_suffix": ".z"})
+    parts = [concat_parts(".a", "", ".z")]
     shape = [CHUNKS * 2, 8]
     for name, transformers in (("plain", []), ("parts", parts)):
-        document = array(storage_transformers=transformers, shape=shape)
-        write(folder, {f"group/{name}/zarr.json": json.dumps(document).encode()})
+        document = array(transformers=transformers, shape=shape)
+        write_files(folder, {f"group/{name}/zarr.json": document})
     for row in range(CHUNKS):
         for column in range(4):
             key = f"c/{row}/{column}"
-            write(folder, {f"group/plain/{key}": content("plain", row, column)})
+            write_files(folder, {f"group/plain/{key}": content("plain", row, column)})
             whole = content("parts", row, column)
             pieces = {".a": whole[:100], "": whole[100:9000], ".z": whole[9000:]}
-            write(folder, {f"group/parts/{key}{end}": piece for end, piece in pieces.items()})
-    write(folder, {"group/zarr.json": b'{"zarr_format": 3, "node_type": "group"}'})
+            write_files(folder, {f"group/parts/{key}{end}": piece for end, piece in pieces.items()})
+    write_files(folder, {"group/zarr.json": b'{"zarr_format": 3, "node_type": "group"}'})
     return folder
 
 

@@ -1,7 +1,6 @@
 """Very many openers at once, and very many names that are looked up and forgotten."""
 
 import errno
-import json
 import os
 import resource
 import threading
@@ -10,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from daemons import Daemon, array, fake, in_parts, serving, write
-from mounting import drop_caches, wait_for
+from builders.documents import array, concat_parts
+from builders.folders import write_files
+from builders.mounts import Daemon, drop_caches, serving, wait_for
+from daemons import fake
 from sampling import is_thorough
 
 THOROUGH = is_thorough()
@@ -24,11 +25,11 @@ DATA = bytes(100)
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As many files, and chunks in two parts."""
     folder = tmp_path_factory.mktemp("openers") / "source"
-    parts = in_parts({"key_suffix": ".a", "size": len(DATA)}, {"key_suffix": ""})
-    document = array(shape=[2 * OPENERS, 2], storage_transformers=parts)
-    write(folder, {"p/zarr.json": json.dumps(document).encode()})
+    parts = [concat_parts((".a", len(DATA)), "")]
+    document = array(shape=[2 * OPENERS, 2], transformers=parts)
+    write_files(folder, {"p/zarr.json": document})
     for n in range(OPENERS):
-        write(folder, {f"files/{n}": DATA, f"p/c/{n}/0": DATA, f"p/c/{n}/0.a": DATA})
+        write_files(folder, {f"files/{n}": DATA, f"p/c/{n}/0": DATA, f"p/c/{n}/0.a": DATA})
     return folder
 
 

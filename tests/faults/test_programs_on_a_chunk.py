@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from datasets import array, concat_parts, write_keys
-from mounting import Daemon
+from builders.documents import array, concat_parts
+from builders.folders import write_keys
+from builders.mounts import Daemon
 from programs_on_a_chunk import content, run
 from sampling import Sample
 

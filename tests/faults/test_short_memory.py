@@ -6,14 +6,16 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-from daemons import errno_when, fake, serving, write
+from builders.folders import write_files
+from builders.mounts import serving
+from daemons import errno_when, fake
 
 CLIENTS = 100
 
 
 def test_requests_that_cannot_have_a_thread_are_enomem(tmp_path: Path):
     source = tmp_path / "source"
-    write(source, {f"folder/{n}": b"data" for n in range(CLIENTS)})
+    write_files(source, {f"folder/{n}": b"data" for n in range(CLIENTS)})
     command = fake(store="slow", delays={"open": 0.1})
     with serving(tmp_path, source, command=command) as daemon:
         pid = daemon.process.pid

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from daemons import fake, write
-from mounting import ENVIRONMENT, clear, wait_for
+from builders.folders import write_files
+from builders.mounts import ENVIRONMENT, clear, wait_for
+from daemons import fake
 
 from zarrfuse.mount import kernel_mounts
 
@@ -16,7 +17,7 @@ from zarrfuse.mount import kernel_mounts
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM"])
 def test_signal_that_comes_while_it_is_mounted_unmounts_it(tmp_path: Path, name: str):
     source, point, log = tmp_path / "source", tmp_path / "m", tmp_path / "log"
-    write(source, {"file": b"data"})
+    write_files(source, {"file": b"data"})
     point.mkdir()
     command = [*fake(store="local"), "mount", str(source), str(point), "--signalled", name]
     try:
@@ -36,7 +37,7 @@ def in_a_terminal(
 ) -> Iterator[tuple[Path, subprocess.Popen[bytes], Callable[[], None]]]:
     """A mount in the foreground of a terminal; its mountpoint, process, and what closes the terminal."""
     source, point = tmp_path / "source", tmp_path / "m"
-    write(source, {"file": b"data", "open!KeyError": b""})
+    write_files(source, {"file": b"data", "open!KeyError": b""})
     point.mkdir()
     ours, terminal = os.openpty()
     process = subprocess.Popen(

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from daemons import Daemon, errno_when, fake, serving, write
-from mounting import wait_for
+from builders.folders import write_files
+from builders.mounts import Daemon, serving, wait_for
+from daemons import errno_when, fake
 
 from zarrfuse.mount import kernel_mounts
 
@@ -20,9 +21,9 @@ DATA = b"slow" * 1000
 def source(tmp_path: Path) -> Path:
     """Ten slow files, and some that are not."""
     folder = tmp_path / "source"
-    write(folder, {f"slow/{index}": DATA for index in range(10)})
-    write(folder, {"fine/file": DATA, "slow/hang": DATA, "other/file": DATA, "file": DATA})
-    write(folder, {f"many/hang{index}": DATA for index in range(60)})
+    write_files(folder, {f"slow/{index}": DATA for index in range(10)})
+    write_files(folder, {"fine/file": DATA, "slow/hang": DATA, "other/file": DATA, "file": DATA})
+    write_files(folder, {f"many/hang{index}": DATA for index in range(60)})
     return folder
 
 
@@ -79,7 +80,7 @@ def test_others_are_answered_while_a_read_is_out(tmp_path: Path, source: Path) -
 
 @pytest.mark.parametrize("call", ["open", "readinto", "scan", "scanned", "stat"])
 def test_a_store_that_never_answers_is_timed_out(tmp_path: Path, source: Path, call: str) -> None:
-    write(source, {"hang-folder/file": DATA})
+    write_files(source, {"hang-folder/file": DATA})
     command = fake(store="hanging", call=call)
     with serving(
         tmp_path, source, "--timeout", "0.5", "--cache-ttl", "0", command=command
@@ -170,7 +171,7 @@ def test_a_reader_that_is_killed_leaves_the_mount_in_order(tmp_path: Path, sourc
 def test_others_are_answered_although_listings_hang(
     tmp_path: Path, source: Path, call: str
 ) -> None:
-    write(source, {f"folders/hang{index}/file": DATA for index in range(8)})
+    write_files(source, {f"folders/hang{index}/file": DATA for index in range(8)})
     command = fake(store="hanging", call=call)
     options = ("--timeout", "0.5", "--threads", "4")
     with serving(tmp_path, source, *options, command=command) as daemon:

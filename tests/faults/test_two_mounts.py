@@ -1,6 +1,5 @@
 """Two mounts that write one chunk of several parts: nobody ever sees a mix of two versions."""
 
-import json
 import random
 import time
 from collections.abc import Callable
@@ -8,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from daemons import array, in_parts, serving, write
-from mounting import meanwhile
+from builders.documents import array, concat_parts
+from builders.folders import write_files
+from builders.mounts import serving
+from builders.threads import meanwhile
 from sampling import is_thorough
 
 THOROUGH = is_thorough()
 WRITES = 400 if THOROUGH else 8
 SIZE = 3000
-PARTS = in_parts(
-    {"key_suffix": ".a", "size": 1000}, {"key_suffix": ""}, {"key_suffix": ".z", "size": 10}
-)
+PARTS = [concat_parts((".a", 1000), "", (".z", 10))]
 
 
 def version(number: int) -> bytes:
@@ -35,10 +34,10 @@ def test_chunk_that_two_mounts_write_is_never_torn(tmp_path: Path):
     source = tmp_path / "source"
     document = array(
         shape=[SIZE],
-        chunk_grid={"name": "regular", "configuration": {"chunk_shape": [SIZE]}},
-        storage_transformers=PARTS,
+        chunk_shape=[SIZE],
+        transformers=PARTS,
     )
-    write(source, {"zarr.json": json.dumps(document).encode()})
+    write_files(source, {"zarr.json": document})
     with ExitStack() as stack:
         mounts = [
             stack.enter_context(serving(tmp_path, source, "--read-write", name=name))

@@ -4,8 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from daemons import serving
-from mounting import drop_caches, wait_for
+from builders.mounts import drop_caches, serving, wait_for
 
 from zarrfuse.cli.demo_dataset import write_demo
 

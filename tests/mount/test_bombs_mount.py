@@ -3,7 +3,6 @@
 import errno
 import gzip
 import os
-import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from datasets import array, write_keys
-from decoders import decoders
-from mounting import Daemon, wait_for
+from builders.documents import array
+from builders.folders import write_keys
+from builders.mounts import Daemon, wait_for
+from builders.processes import decoders, peak_bytes
 from zarr.codecs import GzipCodec
 
 Serve = Callable[..., Daemon]
@@ -38,9 +38,7 @@ def source(tmp_path: Path) -> Path:
 def resident_peak_bytes(daemon: Daemon) -> int:
     """Of the daemon and of all that decode for it."""
     pid = daemon.process.pid
-    status = [(path / "status").read_text() for path in (Path(f"/proc/{pid}"), *decoders(pid))]
-    found = [re.search(r"^VmHWM:\s+(\d+) kB", text, re.MULTILINE) for text in status]
-    return sum(int(match[1]) << 10 for match in found if match is not None)
+    return sum(map(peak_bytes, (pid, *(process.name for process in decoders(pid)))))
 
 
 def test_a_bomb_is_eio_and_the_rest_is_read_within_bounded_memory(

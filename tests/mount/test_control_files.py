@@ -6,11 +6,11 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from datasets import array, concat_parts, group, suffix_keys, write_keys
-from mounting import clear, wait_for, zarrfuse
+from builders.documents import array, concat_parts, group, suffix_keys
+from builders.folders import write_keys
+from builders.mounts import clear, getfattr, info, status, wait_for, zarrfuse
 
 from zarrfuse import __version__
 
@@ -45,16 +45,6 @@ def point(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     zarrfuse("mount", base / "store", base / "mnt", "--xattrs")
     yield base / "mnt"
     clear(base / "mnt")
-
-
-def info(point: Path, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((point / ".zarrfuse/info" / path).read_bytes())
-    return found
-
-
-def status(point: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((point / ".zarrfuse/status.json").read_bytes())
-    return found
 
 
 def test_the_status_is_json_that_changes(stored: Stored, mounted: Mounted) -> None:
@@ -181,17 +171,6 @@ def test_the_status_is_json_also_after_an_error_of_a_name_that_is_no_text(
 
 
 # -- attributes ----------------------------------------------------------------------------------
-
-
-def getfattr(path: Path) -> dict[str, str]:
-    """What `getfattr -d` prints as text."""
-    done = subprocess.run(
-        ["getfattr", "-d", "--absolute-names", path], capture_output=True, text=True, check=True
-    )
-    lines = [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
-    assert all('="' in line for line in lines), "0s or 0x would be no text"
-    pairs = (line.split("=", 1) for line in lines)
-    return {name: value[1:-1].replace('\\"', '"') for name, value in pairs}
 
 
 def test_attributes_of_an_array_print_as_text(point: Path) -> None:

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
-from datasets import array, group, write_keys
-from decoders import decoders
-from mounting import Daemon, wait_for, zarrfuse
+from builders.documents import array, group
+from builders.folders import write_keys
+from builders.mounts import Daemon, status, wait_for, zarrfuse
+from builders.processes import decoders
 
 Mounter = Callable[..., Path]
 Serve = Callable[..., Daemon]
@@ -39,10 +40,6 @@ def source(tmp_path: Path) -> Path:
 
 def values() -> Any:
     return (np.arange(9000, dtype=np.uint16) * 7).reshape(100, 90)
-
-
-def status(mountpoint: Path) -> dict[str, Any]:
-    return json.loads((mountpoint / ".zarrfuse/status.json").read_text())
 
 
 def decodes(daemon: Daemon) -> bool:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
-from mounting import clear, zarrfuse
-from written_arrays import Layout, chunk_boxes, chunk_file, few_layouts, in_five, little
+from builders.array_layouts import Layout, chunk_boxes, chunk_file, few_layouts, in_five, little
+from builders.mounts import clear, zarrfuse
 
 from zarrfuse.cli.demo_dataset import demo_image
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from datasets import group, write_keys
-from mounting import COMMAND, Daemon, clear, wait_for, zarrfuse
-from processes import processes_about
+from builders.documents import group
+from builders.folders import write_keys
+from builders.mounts import COMMAND, Daemon, clear, wait_for, zarrfuse
+from builders.processes import processes_about
 
 from zarrfuse.mount import kernel_mounts
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from datasets import array, concat_parts, group, suffix_keys, write_keys, zip_folder
+from builders.documents import array, concat_parts, group, suffix_keys
+from builders.folders import files_below, write_keys, zip_folder
+from builders.mounts import clear, zarrfuse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mounting import clear, zarrfuse
 from sampling import examples
 
 Mounted = Callable[..., Path]
@@ -45,14 +46,6 @@ def expected_tree(demo: Path) -> dict[str, bytes]:
     return found
 
 
-def tree(root: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in root.rglob("*")
-        if not path.is_dir()
-    }
-
-
 @pytest.fixture(scope="module")
 def shown(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The demo dataset, mounted for all tests of this module."""
@@ -71,7 +64,7 @@ def run(*arguments: str | Path) -> str:
 
 
 def test_merged_chunks_and_all_else_are_there_byte_for_byte(shown: Path, demo: Path) -> None:
-    assert tree(shown) == expected_tree(demo)
+    assert files_below(shown) == expected_tree(demo)
 
 
 def test_sizes_and_times_are_known_without_reading(shown: Path, demo: Path) -> None:
@@ -94,7 +87,7 @@ def test_a_zip_mounts_as_the_folder_does(
 ) -> None:
     file = tmp_path / f"demo{ending}"
     zip_folder(demo, file, method)
-    assert tree(mounted(file)) == expected_tree(demo)
+    assert files_below(mounted(file)) == expected_tree(demo)
 
 
 def test_the_raw_view_equals_the_folder(demo: Path, mounted: Mounted) -> None:
@@ -168,7 +161,7 @@ def test_a_merged_chunk_can_be_mapped(shown: Path, demo: Path) -> None:
 def test_copying_tools_read_the_whole_tree(shown: Path, demo: Path, tmp_path: Path) -> None:
     expected = expected_tree(demo)
     run("cp", "-r", "--", shown, tmp_path / "copied")
-    assert tree(tmp_path / "copied") == expected
+    assert files_below(tmp_path / "copied") == expected
     run("tar", "-cf", tmp_path / "all.tar", "-C", shown, ".")
     with tarfile.open(tmp_path / "all.tar") as archive:
         members = {member.name[2:]: member for member in archive if member.isfile()}
@@ -276,7 +269,7 @@ def test_parts_stay_hidden_and_strays_visible(stored: Stored, mounted: Mounted) 
         }
     )
     point = mounted(source)
-    assert tree(point) == {
+    assert files_below(point) == {
         "zarr.json": (source / "zarr.json").read_bytes(),
         "c/0/0.tiff": b"II*\0last",
         "c/7/7.tiff": b"outside of the grid",

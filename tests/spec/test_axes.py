@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-import array_nodes
 import pytest
+from builders.nodes import array_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -250,7 +250,7 @@ def test_a_unit_must_go_with_the_kind_of_axis(kind: str, written: str, unit: str
 
 
 def array(**members: Any) -> ArrayNode:
-    return array_nodes.array(*members.pop("shape", (9, 9, 9)), **members)
+    return array_of(*members.pop("shape", (9, 9, 9)), **members)
 
 
 def v2_array(attributes: bytes | None = None, dtype: Any = "<u2") -> ArrayNode:

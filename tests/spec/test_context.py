@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from builders.nodes import parsed, refusal_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,15 +30,11 @@ ARRAY: dict[str, Any] = {
 
 
 def parse(**members: Any) -> ArrayNode:
-    node = parse_v3(json.dumps(ARRAY | members).encode())
-    assert isinstance(node, ArrayNode)
-    return node
+    return parsed(ARRAY | members)
 
 
 def refusal(document: dict[str, Any]) -> str:
-    with pytest.raises(NodeError) as refused:
-        parse_v3(json.dumps(document).encode())
-    return str(refused.value)
+    return refusal_of(json.dumps(document).encode())
 
 
 def test_the_example_of_zep_9_is_the_array_that_it_is_made_equivalent_to() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders.documents import extension
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,13 +28,9 @@ CORE = {
 }
 
 
-def configured(name: str, **configuration: Any) -> dict[str, Any]:
-    return {"name": name, "configuration": configuration}
-
-
 LENGTH_12 = {"length_bytes": 12}
-TIME = configured("numpy.datetime64", unit="ns", scale_factor=1)
-STRUCT = configured(
+TIME = extension("numpy.datetime64", unit="ns", scale_factor=1)
+STRUCT = extension(
     "struct",
     fields=[
         {"name": "id", "data_type": "int32"},
@@ -41,8 +38,8 @@ STRUCT = configured(
         {"name": "when", "data_type": TIME},
     ],
 )
-STRUCTURED = configured(
-    "structured", fields=[["at", configured("structured", fields=[["x", "r24"], ["y", "bool"]])]]
+STRUCTURED = extension(
+    "structured", fields=[["at", extension("structured", fields=[["x", "r24"], ["y", "bool"]])]]
 )
 REGISTERED = [
     ("int2", "int", 1),
@@ -57,13 +54,13 @@ REGISTERED = [
     ("bytes", "bytes", None),
     ("variable_length_bytes", "bytes", None),
     (TIME, "time", 8),
-    (configured("numpy.timedelta64", unit="generic", scale_factor=2**31 - 1), "time", 8),
-    (configured("fixed_length_utf32", **LENGTH_12), "string", 12),
-    (configured("null_terminated_bytes", **LENGTH_12), "bytes", 12),
-    (configured("raw_bytes", **LENGTH_12), "raw", 12),
+    (extension("numpy.timedelta64", unit="generic", scale_factor=2**31 - 1), "time", 8),
+    (extension("fixed_length_utf32", **LENGTH_12), "string", 12),
+    (extension("null_terminated_bytes", **LENGTH_12), "bytes", 12),
+    (extension("raw_bytes", **LENGTH_12), "raw", 12),
     (STRUCT, "struct", 13),
     (STRUCTURED, "struct", 4),
-    (configured("struct", fields=[{"name": "a", "data_type": "uint9"}]), "struct", None),
+    (extension("struct", fields=[{"name": "a", "data_type": "uint9"}]), "struct", None),
 ]
 
 
@@ -72,7 +69,7 @@ def test_core_types_have_the_size_that_numpy_gives_them(name: str, size: int) ->
     data_type = parse_data_type(name)
     assert (data_type.name, data_type.core, data_type.known) == (name, True, True)
     assert data_type.itemsize == size == np.dtype(name).itemsize
-    assert data_type == parse_data_type({"name": name}) == parse_data_type(configured(name))
+    assert data_type == parse_data_type({"name": name}) == parse_data_type(extension(name))
 
 
 @pytest.mark.parametrize(("value", "kind", "itemsize"), REGISTERED, ids=json.dumps)
@@ -85,7 +82,7 @@ def test_registered_types_are_known(value: Any, kind: str, itemsize: int | None)
 
 @pytest.mark.parametrize("name", ["uint9", "https://example.com/decimal", "r", "rx8", "int"])
 def test_a_type_nobody_knows_is_no_fault_and_has_no_size(name: str) -> None:
-    data_type = parse_data_type(configured(name, any="thing"))
+    data_type = parse_data_type(extension(name, any="thing"))
     assert (data_type.name, data_type.kind, data_type.itemsize) == (name, "other", None)
     assert not data_type.known
     assert not data_type.core
@@ -100,7 +97,7 @@ def test_raw_bits_are_whole_bytes(name: str, size: int) -> None:
 def nested(depth: int) -> Any:
     value: Any = "uint8"
     for _ in range(depth):
-        value = configured("struct", fields=[{"name": "a", "data_type": value}])
+        value = extension("struct", fields=[{"name": "a", "data_type": value}])
     return value
 
 
@@ -113,45 +110,45 @@ def nested(depth: int) -> Any:
         ("r0", "'r0' must be"),
         ("r08", "'r08' must be"),
         ("r" + "8" * 1000, "must be r and a number"),
-        (configured("uint8", endian="little"), "configuration: 'endian': unknown member"),
-        (configured("r8", pad=0), "configuration: 'pad': unknown member"),
-        (configured("bfloat16", pad=0), "configuration: 'pad': unknown member"),
+        (extension("uint8", endian="little"), "configuration: 'endian': unknown member"),
+        (extension("r8", pad=0), "configuration: 'pad': unknown member"),
+        (extension("bfloat16", pad=0), "configuration: 'pad': unknown member"),
         ("numpy.datetime64", "configuration: unit: is missing"),
-        (configured("numpy.datetime64", unit="s"), "configuration: scale_factor: is missing"),
+        (extension("numpy.datetime64", unit="s"), "configuration: scale_factor: is missing"),
         (
-            configured("numpy.timedelta64", unit="fortnight", scale_factor=1),
+            extension("numpy.timedelta64", unit="fortnight", scale_factor=1),
             "configuration: unit: 'fortnight' is no unit of time",
         ),
         (
-            configured("numpy.timedelta64", unit="s", scale_factor=0),
+            extension("numpy.timedelta64", unit="s", scale_factor=0),
             "configuration: scale_factor: must be at least 1, not 0",
         ),
         (
-            configured("numpy.timedelta64", unit="s", scale_factor=2**31),
+            extension("numpy.timedelta64", unit="s", scale_factor=2**31),
             "configuration: scale_factor: must be below 2**31, not 2147483648",
         ),
         ("fixed_length_utf32", "configuration: length_bytes: is missing"),
         (
-            configured("fixed_length_utf32", length_bytes=6),
+            extension("fixed_length_utf32", length_bytes=6),
             "configuration: length_bytes: 6 is no multiple of 4",
         ),
         (
-            configured("raw_bytes", length_bytes="6"),
+            extension("raw_bytes", length_bytes="6"),
             "configuration: length_bytes: must be an integer, not '6'",
         ),
-        (configured("struct"), "configuration: fields: is missing"),
-        (configured("struct", fields=[]), "configuration: fields: must list one or more"),
-        (configured("structured", fields=["x"]), "configuration: fields[0]: must be an object"),
+        (extension("struct"), "configuration: fields: is missing"),
+        (extension("struct", fields=[]), "configuration: fields: must list one or more"),
+        (extension("structured", fields=["x"]), "configuration: fields[0]: must be an object"),
         (
-            configured("structured", fields=[["x", "uint8"], ["x", "uint8"]]),
+            extension("structured", fields=[["x", "uint8"], ["x", "uint8"]]),
             "configuration: fields[1]: name: must be one of its own, not 'x'",
         ),
         (
-            configured("struct", fields=[{"name": "x", "data_type": "r9"}]),
+            extension("struct", fields=[{"name": "x", "data_type": "r9"}]),
             "configuration: fields[0]: data_type: 'r9' must be",
         ),
         (
-            configured("struct", fields=[{"name": "x", "data_type": "string"}]),
+            extension("struct", fields=[{"name": "x", "data_type": "string"}]),
             "configuration: fields[0]: data_type: string has no fixed size",
         ),
         (nested(33), "is nested more than 32 deep"),
@@ -170,14 +167,14 @@ def test_records_may_be_nested() -> None:
 
 @pytest.mark.parametrize("unit", ["us", "\u03bcs", "\u00b5s"])
 def test_microseconds_may_be_spelled_with_either_greek_mu(unit: str) -> None:
-    assert parse_data_type(configured("numpy.datetime64", unit=unit, scale_factor=1)).known
+    assert parse_data_type(extension("numpy.datetime64", unit=unit, scale_factor=1)).known
 
 
 def test_byte_order_is_of_units_larger_than_a_byte() -> None:
     ordered = ["int16", "float64", "complex64", "bfloat16", "complex_float16", TIME]
-    ordered += [configured("fixed_length_utf32", **LENGTH_12)]
+    ordered += [extension("fixed_length_utf32", **LENGTH_12)]
     plain = ["bool", "int8", "uint4", "float8_e5m2", "complex_float8_e5m2", "r16", "string", STRUCT]
-    plain += [configured("null_terminated_bytes", **LENGTH_12)]
+    plain += [extension("null_terminated_bytes", **LENGTH_12)]
     assert all(parse_data_type(value).byte_order for value in ordered)
     assert not any(parse_data_type(value).byte_order for value in plain)
 
@@ -205,9 +202,9 @@ ALLOWED: list[tuple[Any, list[Any]]] = [
     (TIME, ["NaT", -(2**63), 0]),
     ("string", ["", "any"]),
     ("bytes", ["", "SGk=", [72, 105]]),
-    (configured("fixed_length_utf32", **LENGTH_12), ["", "abc"]),
-    (configured("null_terminated_bytes", **LENGTH_12), ["", "SGk="]),
-    (configured("raw_bytes", length_bytes=2), ["SGk="]),
+    (extension("fixed_length_utf32", **LENGTH_12), ["", "abc"]),
+    (extension("null_terminated_bytes", **LENGTH_12), ["", "SGk="]),
+    (extension("raw_bytes", length_bytes=2), ["SGk="]),
     ("uint9", [None, "anything", 512]),
     (STRUCT, [{"id": 0, "flags": 0, "when": 0}, "AAAAAAAAAAAAAAAAAA=="]),
 ]
@@ -254,10 +251,10 @@ REFUSED: list[tuple[Any, Any, str]] = [
     ("bytes", "\ud800", "must be in base64"),
     ("bytes", [256], "element 0 must be an integer from 0 to 255, not 256"),
     ("bytes", 0, "must be a string in base64, not 0"),
-    (configured("fixed_length_utf32", **LENGTH_12), "abcd", "at most 3 characters, not 4"),
-    (configured("null_terminated_bytes", length_bytes=1), "SGk=", "at most 1 bytes in base64"),
-    (configured("null_terminated_bytes", length_bytes=1), [0], "must be a string in base64"),
-    (configured("raw_bytes", length_bytes=3), "SGk=", "must be 3 bytes in base64, not 2"),
+    (extension("fixed_length_utf32", **LENGTH_12), "abcd", "at most 3 characters, not 4"),
+    (extension("null_terminated_bytes", length_bytes=1), "SGk=", "at most 1 bytes in base64"),
+    (extension("null_terminated_bytes", length_bytes=1), [0], "must be a string in base64"),
+    (extension("raw_bytes", length_bytes=3), "SGk=", "must be 3 bytes in base64, not 2"),
 ]
 
 

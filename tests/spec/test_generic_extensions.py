@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import pytest
-from datasets import array, group
+from builders.documents import array, extension, group
+from builders.nodes import refusal_of
+from builders.plug_ins import Install, installing
 from hypothesis import given
 from hypothesis import strategies as st
-from plug_ins import Install, installing
 
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.active import EXTENSIONS, Active, below, joined
@@ -25,10 +26,6 @@ from zarrfuse.spec.zep10 import (
 )
 
 
-def listed(name: str, **configuration: Any) -> dict[str, Any]:
-    return {"name": name, "configuration": configuration}
-
-
 def array_with(*extensions: Any, shape: tuple[int, ...] = (4, 4)) -> ArrayNode:
     node = parse_v3(array(shape, extensions=list(extensions)))
     assert isinstance(node, ArrayNode)
@@ -41,29 +38,23 @@ def group_with(*extensions: Any) -> GroupNode:
     return node
 
 
-def refusal(document: bytes) -> str:
-    with pytest.raises(NodeError) as refused:
-        parse_v3(document)
-    return str(refused.value)
-
-
 # -- the examples of ZEP 10
 
 
 @pytest.mark.parametrize("offset", [[12, 24], [0, 0], [-3, 2**70]])
 def test_an_offset_is_the_origin(offset: list[int]) -> None:
-    node = array_with(listed("example.offset", offset=offset))
+    node = array_with(extension("example.offset", offset=offset))
     assert node.extension(Offset) == Offset(tuple(offset))
     assert node.facts()["origin"] == offset
     assert node.facts()["told_by"] == {"origin": "example.offset"}
 
 
 def test_a_scalar_has_an_offset_of_no_numbers() -> None:
-    assert array_with(listed("example.offset", offset=[]), shape=()).facts()["origin"] == []
+    assert array_with(extension("example.offset", offset=[]), shape=()).facts()["origin"] == []
 
 
 def test_statistics_are_the_range_of_values() -> None:
-    node = array_with(listed("example.array-statistics", min=-0.5, max=1023))
+    node = array_with(extension("example.array-statistics", min=-0.5, max=1023))
     assert node.extension(ArrayStatistics) == ArrayStatistics(-0.5, 1023)
     assert node.facts()["statistics"] == {"min": -0.5, "max": 1023}
 
@@ -80,13 +71,13 @@ def test_empty_chunks_are_not_written_where_the_metadata_says_so() -> None:
 
 
 def test_a_pyramid_is_told_in_order() -> None:
-    node = group_with(listed("example.multiscale-arrays", multiscale={"datasets": ["b/1", "a"]}))
+    node = group_with(extension("example.multiscale-arrays", multiscale={"datasets": ["b/1", "a"]}))
     assert node.extension(MultiscaleArrays) == MultiscaleArrays(("b/1", "a"))
     assert node.facts()["multiscale"] == ["b/1", "a"]
 
 
 def test_a_tier_is_told_of_the_arrays_that_are_named() -> None:
-    node = group_with(listed("example.tiered-storage", **{"slow-arrays": ["a/b", "c"]}))
+    node = group_with(extension("example.tiered-storage", **{"slow-arrays": ["a/b", "c"]}))
     tiered = node.extension(TieredStorage)
     assert tiered is not None
     assert "tier" not in node.facts()
@@ -126,7 +117,7 @@ def test_a_wrong_extension_of_an_array_is_named(
 ) -> None:
     for ignorable in ({}, {"must_understand": False}):
         wrong = {"name": name, "configuration": configuration, **ignorable}
-        said = refusal(array(extensions=["example.skip_empty_chunks", wrong]))
+        said = refusal_of(array(extensions=["example.skip_empty_chunks", wrong]))
         assert said == f"zarr.json: extensions[1]: {name}: {message}"
 
 
@@ -148,7 +139,7 @@ def test_a_wrong_extension_of_an_array_is_named(
 def test_a_wrong_extension_of_a_group_is_named(
     name: str, configuration: dict[str, Any], message: str
 ) -> None:
-    said = refusal(group(extensions=[{"name": name, "configuration": configuration}]))
+    said = refusal_of(group(extensions=[{"name": name, "configuration": configuration}]))
     assert said.startswith(f"zarr.json: extensions[0]: {name}: {message}")
 
 
@@ -169,10 +160,10 @@ def test_a_wrong_extension_of_a_group_is_named(
 )
 def test_a_wrong_path_is_named_with_its_index(path: Any, problem: str) -> None:
     paths = ["ok", path]
-    pyramid = listed("example.multiscale-arrays", multiscale={"datasets": paths})
-    tiered = listed("example.tiered-storage", **{"slow-arrays": paths})
-    assert f"{DATASETS}[1]: " in refusal(group(extensions=[pyramid]))
-    said = refusal(group(extensions=[tiered]))
+    pyramid = extension("example.multiscale-arrays", multiscale={"datasets": paths})
+    tiered = extension("example.tiered-storage", **{"slow-arrays": paths})
+    assert f"{DATASETS}[1]: " in refusal_of(group(extensions=[pyramid]))
+    said = refusal_of(group(extensions=[tiered]))
     assert "slow-arrays[1]: " in said
     assert problem in said
 
@@ -191,12 +182,12 @@ def test_an_extension_that_stands_at_the_wrong_kind_of_node_is_refused(
     document: Any, name: str
 ) -> None:
     kind = "groups" if document is group else "arrays"
-    said = refusal(document(extensions=[{"name": name, "must_understand": False}]))
+    said = refusal_of(document(extensions=[{"name": name, "must_understand": False}]))
     assert said == f"zarr.json: extensions[0]: {name}: is no extension of {kind}"
 
 
 def test_of_two_the_last_counts() -> None:
-    first, last = (listed("example.offset", offset=[n, n]) for n in (1, 2))
+    first, last = (extension("example.offset", offset=[n, n]) for n in (1, 2))
     node = array_with(first, last)
     assert node.extension(Offset) == Offset((2, 2))
     assert node.facts()["origin"] == [2, 2]
@@ -316,7 +307,7 @@ def test_an_extension_is_made_with_the_shape(install: Install) -> None:
 
 
 def faulty(where: str, fault: str) -> dict[str, Any]:
-    return listed("test.faulty", where=where, fault=fault)
+    return extension("test.faulty", where=where, fault=fault)
 
 
 @pytest.mark.parametrize("where", ["from_configuration", "interpret"])
@@ -335,13 +326,13 @@ def test_an_extension_that_fails_makes_a_node_that_is_not_loaded(
     install: Install, where: str, fault: str, message: str
 ) -> None:
     for document in (array, group):
-        said = refusal(document(extensions=[faulty(where, fault)]))
+        said = refusal_of(document(extensions=[faulty(where, fault)]))
         index = "" if where == "interpret" else "[0]"
         assert said.startswith(f"zarr.json: extensions{index}: {message}")
 
 
 def test_an_interpretation_that_is_no_node_is_refused(install: Install) -> None:
-    said = refusal(array(extensions=[faulty("interpret", "number")]))
+    said = refusal_of(array(extensions=[faulty("interpret", "number")]))
     assert said == "zarr.json: extensions: test.faulty: interpret gives no array"
 
 
@@ -350,7 +341,7 @@ def test_an_interpretation_that_is_no_node_is_refused(install: Install) -> None:
     ["value", "recursion", "unprintable", "number", "bytes", "nan", "loop", "taken"],
 )
 def test_facts_that_fail_are_told_of_and_others_remain(install: Install, fault: str) -> None:
-    node = array_with(faulty("facts", fault), listed("example.offset", offset=[1, 2]))
+    node = array_with(faulty("facts", fault), extension("example.offset", offset=[1, 2]))
     facts = node.facts()
     json.dumps(facts, allow_nan=False)
     [error] = facts["extension_errors"]
@@ -367,13 +358,13 @@ def test_facts_under_names_that_are_no_text_are_left_out(install: Install) -> No
 def test_an_extension_that_is_installed_is_not_ignored_when_it_fails(install: Install) -> None:
     install(EXTENSIONS.group, {"test.absent": "no_such_package:Class"})
     ignorable = {"name": "test.absent", "must_understand": False}
-    assert "'test.absent' is installed but fails" in refusal(array(extensions=[ignorable]))
+    assert "'test.absent' is installed but fails" in refusal_of(array(extensions=[ignorable]))
     nobodys = {"name": "nobody", "must_understand": False}
     assert array_with(nobodys).ignored == ("nobody",)
 
 
 def test_an_extension_that_must_be_understood_and_is_unknown_is_named() -> None:
-    said = refusal(array(extensions=["example.unknown"]))
+    said = refusal_of(array(extensions=["example.unknown"]))
     assert said == (
         "zarr.json: extensions[0]: example.unknown must be understood: "
         "'example.unknown' is not known here"
@@ -413,7 +404,7 @@ SEGMENT = st.text("ab.", min_size=1, max_size=2)
 
 @given(st.lists(SEGMENT | st.just(".."), max_size=4).map("/".join), st.sampled_from([[], ["a"]]))
 def test_a_path_below_is_taken_or_refused(path: str, before: list[str]) -> None:
-    tiered = listed("example.tiered-storage", **{"slow-arrays": [*before, path]})
+    tiered = extension("example.tiered-storage", **{"slow-arrays": [*before, path]})
     allowed = path not in before and not {"", ".", ".."} & set(path.split("/"))
     try:
         node = group_with(tiered)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from builders.nodes import parsed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,9 +44,7 @@ V2_ARRAY: dict[str, Any] = {
 
 
 def array(**members: Any) -> ArrayNode:
-    node = parse_v3(json.dumps(ARRAY | members).encode())
-    assert isinstance(node, ArrayNode)
-    return node
+    return parsed(ARRAY | members)
 
 
 def v2_array(**members: Any) -> ArrayNode:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import zarr
-from datasets import array, concat_parts, group, suffix_keys
+from builders.documents import array, concat_parts, group, suffix_keys
 from hypothesis import given
 from hypothesis import strategies as st
 from zarr.storage import MemoryStore

@@ -1,7 +1,7 @@
 """Where an encoding puts the chunks that are shown in the folders `c/0/1`."""
 
 import pytest
-from datasets import default_keys, suffix_keys, v2_keys
+from builders.documents import default_keys, suffix_keys, v2_keys
 from hypothesis import given
 from hypothesis import strategies as st
 

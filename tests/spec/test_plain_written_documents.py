@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import zarr
-from datasets import array, concat_parts, default_keys, group, suffix_keys, v2_keys
+from builders.concat_parts_examples import CRC32C_EXAMPLE, HEADER_EXAMPLE
+from builders.documents import array, concat_parts, default_keys, group, suffix_keys, v2_keys
 from hypothesis import given
 from hypothesis import strategies as st
-from seed_datasets import CRC32C_EXAMPLE, HEADER_EXAMPLE
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.metadata import ArrayV3Metadata
 

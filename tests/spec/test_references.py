@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from datasets import array, group
+from builders.documents import array, group
+from builders.plug_ins import installing
 from hypothesis import given
 from hypothesis import strategies as st
-from plug_ins import installing
 
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.active import EXTENSIONS

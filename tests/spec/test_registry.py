@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pytest
-from datasets import array
+from builders.documents import array
+from builders.plug_ins import Install, installing
 from hypothesis import given
 from hypothesis import strategies as st
-from plug_ins import Install, installing
 
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.active import EXTENSIONS

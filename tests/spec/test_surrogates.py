@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from datasets import array, group, v2_array
-from fakes import MemoryStore
+from builders.documents import array, group, v2_array
+from builders.fake_stores import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,6 @@
 """What every store promises (`zarrfuse.stores.base`), held against every store from one dict."""
 
 import errno
-import gc
 import os
 import random
 import zipfile
@@ -11,14 +10,16 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from builders.object_server import TestBucket
+from builders.processes import open_files
+from builders.readers import read_range
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from object_server import TestBucket
 from sampling import examples
 
 from zarrfuse.errors import Denied, NotAFolder, NotFound, Stale, ZarrfuseError, errno_of
-from zarrfuse.stores.base import Entry, Kind, Reader, Store, opened, read
+from zarrfuse.stores.base import Entry, Kind, Store, opened, read
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.object.store import ObjectStore
 from zarrfuse.stores.zip.store import ZipStore
@@ -124,12 +125,6 @@ def folders() -> set[str]:
         names = folder.split("/")
         found.update("/".join(names[:depth]) for depth in range(1, len(names) + 1))
     return found
-
-
-def fetch(reader: Reader, offset: int, size: int, *, wait: bool = True) -> bytes:
-    buffer = bytearray(size)
-    reader.readinto(memoryview(buffer), offset, wait=wait)
-    return bytes(buffer)
 
 
 def mtime_ns(store: Store, entry: Entry) -> int:
@@ -249,7 +244,7 @@ def test_any_range_equals_that_slice(store, data):
     offset = data.draw(st.integers(0, len(whole)))
     size = data.draw(st.integers(0, len(whole) - offset))
     with opened(store, key) as reader:
-        assert fetch(reader, offset, size) == whole[offset : offset + size]
+        assert read_range(reader, offset, size) == whole[offset : offset + size]
 
 
 def test_many_ranges_of_one_reader_in_any_order(store):
@@ -258,7 +253,7 @@ def test_many_ranges_of_one_reader_in_any_order(store):
         for _ in range(500):
             offset = chance.randrange(len(MIXED))
             size = chance.randrange(min(20_000, len(MIXED) - offset) + 1)
-            assert fetch(reader, offset, size) == MIXED[offset : offset + size]
+            assert read_range(reader, offset, size) == MIXED[offset : offset + size]
 
 
 def test_without_waiting_it_is_the_same_bytes_or_blocking(store):
@@ -269,11 +264,11 @@ def test_without_waiting_it_is_the_same_bytes_or_blocking(store):
         except BlockingIOError:
             reader = store.open(key)
         try:
-            assert fetch(reader, 100, 5000) == MIXED[100:5100]
+            assert read_range(reader, 100, 5000) == MIXED[100:5100]
             try:
-                at_hand = fetch(reader, 200, 9000, wait=False)
+                at_hand = read_range(reader, 200, 9000, wait=False)
             except BlockingIOError:
-                at_hand = fetch(reader, 200, 9000)
+                at_hand = read_range(reader, 200, 9000)
             assert at_hand == MIXED[200:9200]
         finally:
             reader.close()
@@ -291,9 +286,9 @@ def test_cold_file_blocks_without_waiting_and_then_reads(own_store, tmp_path):
     except BlockingIOError:
         reader = own_store.open(key)
     try:
-        assert fetch(reader, 1000, 4096, wait=False) == MIXED[1000:5096]
+        assert read_range(reader, 1000, 4096, wait=False) == MIXED[1000:5096]
     except BlockingIOError:
-        assert fetch(reader, 1000, 4096) == MIXED[1000:5096]
+        assert read_range(reader, 1000, 4096) == MIXED[1000:5096]
     reader.close()
 
 
@@ -308,9 +303,9 @@ def test_stat_without_waiting_tells_the_same_or_blocks(store):
 
 def test_what_was_just_read_is_at_hand(store):
     with opened(store, "img.zarr/c/0/1.tiff") as reader:
-        whole = fetch(reader, 0, reader.size)
+        whole = read_range(reader, 0, reader.size)
         try:
-            assert fetch(reader, 0, reader.size, wait=False) == whole
+            assert read_range(reader, 0, reader.size, wait=False) == whole
         except BlockingIOError:
             pytest.skip("the file system under the tests has no RWF_NOWAIT")
 
@@ -323,7 +318,7 @@ def test_eight_threads_read_one_reader_and_one_store(store):
         for _ in range(rounds):
             offset = chance.randrange(len(MIXED))
             size = chance.randrange(min(50_000, len(MIXED) - offset) + 1)
-            assert fetch(shared, offset, size) == MIXED[offset : offset + size]
+            assert read_range(shared, offset, size) == MIXED[offset : offset + size]
             key = chance.choice(list(KEYS))
             assert read(store, key) == KEYS[key]
             assert len(store.list("img.zarr/c/0")) == 2
@@ -338,7 +333,7 @@ def test_reader_outlives_the_deletion_of_what_it_reads(own_store, tmp_path):
     key = "img.zarr/c/0/0.tiff"
     with opened(own_store, key) as reader:
         (at / key if at.is_dir() else at).unlink()
-        assert fetch(reader, 0, reader.size) == MIXED
+        assert read_range(reader, 0, reader.size) == MIXED
 
 
 def test_shrunken_file_is_stale_not_short(own_store, tmp_path):
@@ -347,7 +342,7 @@ def test_shrunken_file_is_stale_not_short(own_store, tmp_path):
     with opened(own_store, key) as reader:
         os.truncate(at / key if at.is_dir() else at, 200)
         with pytest.raises(Stale) as caught:
-            fetch(reader, 0, reader.size)
+            read_range(reader, 0, reader.size)
         assert errno_of(caught.value) == errno.ESTALE
 
 
@@ -361,7 +356,7 @@ def test_opened_closes_also_after_an_error(store):
     with pytest.raises(ZeroDivisionError), opened(store, "zarr.json") as reader:
         raise ZeroDivisionError
     with pytest.raises(OSError):
-        fetch(reader, 0, 1)
+        read_range(reader, 0, 1)
     reader.close()  # twice does nothing
 
 
@@ -382,13 +377,8 @@ def test_closed_store_opens_nothing_and_closes_again(own_store):
     own_store.close()
 
 
-def open_descriptors() -> int:
-    gc.collect()  # what failed tests before this one still hold through their tracebacks
-    return len(os.listdir("/proc/self/fd"))
-
-
 def test_no_descriptor_is_left_behind(tmp_path):
-    before = open_descriptors()
+    before = open_files()
     for name, make in MAKERS.items():
         store = make(tmp_path / f"{name}.zip")
         for folder in folders():
@@ -400,4 +390,4 @@ def test_no_descriptor_is_left_behind(tmp_path):
             with pytest.raises(ZarrfuseError):
                 store.open(key)
         store.close()
-    assert open_descriptors() == before
+    assert open_files() == before

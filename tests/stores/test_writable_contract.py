@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from builders.readers import read_range
 
 from zarrfuse.errors import (
     Exists,
@@ -25,7 +26,7 @@ from zarrfuse.errors import (
     errno_of,
 )
 from zarrfuse.stores.access import Change
-from zarrfuse.stores.base import OWN_NAME, Kind, Reader, WritableStore, read
+from zarrfuse.stores.base import OWN_NAME, Kind, WritableStore, read
 from zarrfuse.stores.local.writing import WritableLocalStore
 
 MTIME_NS = 1_600_000_000_000_000_000
@@ -110,12 +111,6 @@ def put(store, tmp_path):
     return put
 
 
-def fetch(reader: Reader, offset: int, size: int, *, wait: bool = True) -> bytes:
-    buffer = bytearray(size)
-    reader.readinto(memoryview(buffer), offset, wait=wait)
-    return bytes(buffer)
-
-
 def names(store, folder=""):
     return set(store.list(folder))
 
@@ -144,10 +139,10 @@ def test_put_replaces_and_readers_keep_the_old_bytes(store, put):
     put("key", b"new")
     assert read(store, "key") == b"new"
     if store.in_place:
-        assert fetch(reader, 0, reader.size) == b"old bytes"
+        assert read_range(reader, 0, reader.size) == b"old bytes"
     else:  # a store of objects may have only the new ones
         with suppress(Stale):
-            assert fetch(reader, 0, reader.size) == b"old bytes"
+            assert read_range(reader, 0, reader.size) == b"old bytes"
     reader.close()
 
 
@@ -251,7 +246,7 @@ def test_edit_makes_writes_and_reads(in_place):
     assert (file.size, in_place.stat("key").size) == (0, 0)
     file.write(b"hello", 3)
     assert file.size == 8
-    assert fetch(file, 0, 8) == b"\0\0\0hello"
+    assert read_range(file, 0, 8) == b"\0\0\0hello"
     file.write(memoryview(b"HE"), 3)
     file.truncate(6)
     assert read(in_place, "key") == b"\0\0\0HEl"
@@ -268,10 +263,10 @@ def test_edit_of_a_file_keeps_its_bytes_and_is_seen_by_others_at_once(in_place, 
     put("key", b"0123456789")
     first, second = in_place.edit("key"), in_place.edit("key", write=False)
     first.write(b"ab", 4)
-    assert fetch(second, 0, 10) == b"0123ab6789"
+    assert read_range(second, 0, 10) == b"0123ab6789"
     first.write(b"xyz", 10)
     assert second.size == 13
-    assert fetch(second, 8, 5, wait=False) == b"89xyz"
+    assert read_range(second, 8, 5, wait=False) == b"89xyz"
     with pytest.raises(OSError):
         second.write(b"x", 0)
     first.close()
@@ -281,10 +276,10 @@ def test_edit_of_a_file_keeps_its_bytes_and_is_seen_by_others_at_once(in_place, 
 def test_edit_reads_what_is_at_hand_without_waiting_or_says_so(in_place, put):
     put("key", DATA)
     file = in_place.edit("key", write=False)
-    assert fetch(file, 0, len(DATA)) == DATA
-    assert fetch(file, 17, 4_000, wait=False) == DATA[17:4_017]
+    assert read_range(file, 0, len(DATA)) == DATA
+    assert read_range(file, 17, 4_000, wait=False) == DATA[17:4_017]
     with pytest.raises(Stale):
-        fetch(file, len(DATA) - 1, 2)
+        read_range(file, len(DATA) - 1, 2)
     file.close()
 
 
@@ -348,7 +343,7 @@ def test_file_that_is_open_lives_on_without_its_name(in_place, put):
     assert read(in_place, "other") == b"Bytes"
     in_place.remove("other")
     file.write(b"!", 5)
-    assert fetch(file, 0, 6) == b"Bytes!"
+    assert read_range(file, 0, 6) == b"Bytes!"
     assert names(in_place) == set()
     file.close()
 

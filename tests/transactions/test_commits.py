@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from transactions.stores import files_of, store_bytes, write
+from builders.commits import files_of, store_bytes
+from builders.folders import write_files
 
 from zarrfuse.errors import Exists, NotFound
 from zarrfuse.stores.access import Change
@@ -115,7 +116,7 @@ def test_a_stored_file_that_becomes_a_new_chunk_replaces_nothing(
 def test_deleting_passes_over_what_is_absent_and_wants_something_to_delete(
     commits: Commits, tmp_path: Path
 ) -> None:
-    write(tmp_path / "data", {"c/0": b"", "c/1": b"", "c/2": b"", "d": b""})
+    write_files(tmp_path / "data", {"c/0": b"", "c/1": b"", "c/2": b"", "d": b""})
     commits.delete("c", ["c/0", "c/7"])
     commits.delete("c", ["c/0", "c/1", "c/2"])
     assert files_of(commits.store) == {"d": b""}

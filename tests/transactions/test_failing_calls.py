@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transactions.stores import files_of, store_bytes, write
+from builders.commits import files_of, store_bytes
+from builders.folders import write_files
+from builders.processes import open_files
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.base import OWN_NAME
@@ -82,24 +84,15 @@ def closing(faults: Faults, close: Callable[[int], None]) -> Callable[[int], Non
     return failing
 
 
-def descriptors() -> set[str]:
-    """What this process has open."""
-    found = set()
-    for fd in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # that of the listing
-            found.add(f"{fd} {os.readlink(f'/proc/self/fd/{fd}')}")
-    return {each for each in found if "/proc/" not in each}
-
-
 def check(way: str, faults: Faults, root: Path) -> tuple[bool, set[str]]:
     """Do it while a call fails: the chunk is whole, nothing of ours is left.
 
     Whether it was told that it is done, and what is stored.
     """
-    write(root, OLD)
+    write_files(root, OLD)
     if os.geteuid() == 0:  # who gives away what is new
         os.chown(root / "c", OWNER, OWNER)
-    opened = descriptors()
+    opened = open_files()
     is_done = False
     store = WritableLocalStore(str(root))
     commits = Commits(store)
@@ -113,7 +106,7 @@ def check(way: str, faults: Faults, root: Path) -> tuple[bool, set[str]]:
     found = files_of(store)
     assert {key: data for key, data in found.items() if key in OLD} in (OLD, NEW, {})
     store.close()
-    assert descriptors() == opened
+    assert open_files() == opened
     return is_done, set(found)
 
 
@@ -150,7 +143,7 @@ def test_a_descriptor_is_closed_and_tells_of_an_error(
 
 def test_closing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(MOST_CALLS):
-        write(tmp_path / str(number), OLD)
+        write_files(tmp_path / str(number), OLD)
         faults = Faults(number)
         commits = Commits(WritableLocalStore(str(tmp_path / str(number))))
         store_bytes(commits, "c/0", NEW)

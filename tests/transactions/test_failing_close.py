@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from transactions.stores import StepStore, store_bytes, write
+from builders.commit_stores import StepStore
+from builders.commits import store_bytes
+from builders.folders import write_files
 
 from zarrfuse.stores.base import OWN_NAME, Reader
 from zarrfuse.stores.local.writing import WritableLocalStore
@@ -46,7 +48,7 @@ class FailingStore(StepStore):
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[FailingStore]:
     """Such a store with a chunk in three parts."""
-    write(tmp_path, OLD)
+    write_files(tmp_path, OLD)
     store = FailingStore(WritableLocalStore(str(tmp_path)))
     yield store
     assert all(reader.is_closed for reader in store.opened)
@@ -62,7 +64,7 @@ def test_a_chunk_is_deleted(store: FailingStore, tmp_path: Path) -> None:
 
 
 def test_a_file_becomes_a_chunk(store: FailingStore, tmp_path: Path) -> None:
-    write(tmp_path, {"c/tmp": b"newest"})
+    write_files(tmp_path, {"c/tmp": b"newest"})
     commits = Commits(store)
     targets = [Target(key, 2 * at, 2 * at + 2) for at, key in enumerate(OLD)]
     commits.store_file("c/0", targets, "c/tmp")

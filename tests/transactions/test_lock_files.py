@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from transactions.stores import store_bytes, write
-from transactions.strangers import DONE, OWNER, STRANGER, as_user, public_folder
+from builders.commits import store_bytes
+from builders.folders import write_files
+from builders.other_users import DONE, OWNER, STRANGER, as_user, public_folder
 
 from zarrfuse.errors import Denied, TimedOut
 from zarrfuse.stores.base import OWN_NAME
@@ -89,7 +90,7 @@ def test_one_that_others_may_open_holds_up_nobody(user: int) -> None:
 
     with public_folder() as folder:
         root = folder / "data"
-        write(root, {f"{OWN_NAME}/lock": b"", f"{OWN_NAME}/w-1/alive": b""})
+        write_files(root, {f"{OWN_NAME}/lock": b"", f"{OWN_NAME}/w-1/alive": b""})
         own = root / OWN_NAME
         for path in (root, own, own / "lock", own / "w-1", own / "w-1/alive"):
             os.chown(path, OWNER, OWNER)
@@ -126,7 +127,7 @@ def test_a_file_system_that_does_not_keep_modes_has_one_lock_file(
 def test_a_mount_is_refused_where_one_of_somebody_else_would_refuse_each_write(
     tmp_path: Path,
 ) -> None:
-    write(tmp_path, {f"{OWN_NAME}/lock": b""})
+    write_files(tmp_path, {f"{OWN_NAME}/lock": b""})
     os.chown(tmp_path / OWN_NAME / "lock", STRANGER, STRANGER)
     commits = commits_of(tmp_path)
     with pytest.raises(Denied, match=f"{OWN_NAME}/lock belongs to user {STRANGER}"):

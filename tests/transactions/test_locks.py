@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from transactions.stores import KeysStore, store_bytes
+from builders.commit_stores import KeysStore
+from builders.commits import store_bytes
 
 from zarrfuse.errors import TimedOut
 from zarrfuse.stores.base import OWN_NAME

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from builders.commits import files_of, recovered, store_bytes
+from builders.folders import write_files
+from power_cuts import Crash, Recording
 from sampling import Sample
-from transactions.power_cuts import Crash, Recording
-from transactions.stores import files_of, recovered, store_bytes, write
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.file import LocalFile
@@ -108,7 +109,7 @@ class Story:
 
     def __init__(self, name: str, root: Path, patch: pytest.MonkeyPatch) -> None:
         old, steps = STORIES[name]
-        write(root, old)
+        write_files(root, old)
         programs = [Commits(WritableLocalStore(str(root))) for _ in range(2)]
         self.recording = Recording(root)
         self.allowed: list[list[Files]] = []

@@ -5,10 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
-from transactions.cases import CASES, Case
-from transactions.stores import Steps, StepStore, readers, store_bytes, write
-from transactions.strangers import DONE, STRANGER, as_user, public_folder
-from transactions.test_processes import contents
+from builders.commit_stores import Steps, StepStore
+from builders.commits import content_and_close, readers, store_bytes
+from builders.folders import write_files
+from builders.other_users import DONE, STRANGER, as_user, public_folder
+from commit_cases import CASES, Case
 
 from zarrfuse.errors import Stale, ZarrfuseError
 from zarrfuse.stores.base import Reader
@@ -34,7 +35,7 @@ def seen(root: Path, keys: list[str]) -> list[bytes | None]:
     store = LocalStore(str(root))
     found = readers(store, "c", keys)
     store.close()
-    return [None if each is None else contents(each) for each in found]
+    return [None if each is None else content_and_close(each) for each in found]
 
 
 def check_is_no_mix(root: Path, case: Case) -> None:
@@ -59,7 +60,7 @@ def test_there_is_no_mix_at_any_step(
     for number in range(MOST_STEPS):
         root = tmp_path / str(number)
         root.mkdir()
-        write(root, case.old)
+        write_files(root, case.old)
         steps = Steps(number, fail)
 
         def step(call: str, key: str, root: Path = root, steps: Steps = steps) -> None:
@@ -97,7 +98,7 @@ class Meanwhile(LocalStore):
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_what_is_stored_while_it_is_opened_is_opened_again(tmp_path: Path, number: int) -> None:
-    write(tmp_path, OLD)
+    write_files(tmp_path, OLD)
 
     class Once(Meanwhile):
         def between(self, opens: int) -> None:
@@ -108,7 +109,7 @@ def test_what_is_stored_while_it_is_opened_is_opened_again(tmp_path: Path, numbe
 
     before = len(os.listdir("/proc/self/fd"))
     store = Once(str(tmp_path))
-    found = [contents(each) for each in readers(store, "c", list(OLD)) if each is not None]
+    found = [content_and_close(each) for each in readers(store, "c", list(OLD)) if each is not None]
     assert found == list((OLD if number == 4 else NEW).values())
     store.close()
     assert store.opens == (3 if number in (1, 4) else 6)
@@ -119,7 +120,7 @@ def test_what_is_stored_all_the_time_is_given_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot_module, "_CHANGES_TOLERATED", 5)
-    write(tmp_path, OLD)
+    write_files(tmp_path, OLD)
     commits = Commits(WritableLocalStore(str(tmp_path)))
 
     class Always(Meanwhile):
@@ -136,13 +137,13 @@ def test_what_is_stored_all_the_time_is_given_up_on(
 
 def test_a_stranger_reads_no_mix_while_it_is_stored() -> None:
     with public_folder() as root:
-        write(root, OLD)
+        write_files(root, OLD)
 
         def look() -> None:
             store = rolled_forward(LocalStore(str(root)))
             while not (root / "done").exists():
                 found = [
-                    None if each is None else contents(each)
+                    None if each is None else content_and_close(each)
                     for each in readers(store, "c", list(OLD))
                 ]
                 assert len(set(found)) == 1

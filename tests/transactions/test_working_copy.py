@@ -5,11 +5,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from fakes import MemoryReader
+from builders.commits import files_of
+from builders.fake_stores import MemoryReader
+from builders.readers import read_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
-from transactions.stores import files_of
 
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Reader, read
@@ -55,13 +56,6 @@ class Joined(Reader):
         """Nothing is held."""
 
 
-def contents(reader: Reader) -> bytes:
-    """All its bytes."""
-    buffer = bytearray(reader.size)
-    reader.readinto(memoryview(buffer), 0)
-    return bytes(buffer)
-
-
 @settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from([1, 2]), st.booleans(), st.lists(steps, max_size=12))
 def test_it_is_as_a_bytearray_and_what_is_stored_as_a_copy_of_it(
@@ -90,13 +84,13 @@ def test_it_is_as_a_bytearray_and_what_is_stored_as_a_copy_of_it(
                     copy.close()
                     is_one = by_file and parts == 1
                     base = commits.store.open("c/0") if is_one else Joined(commits)
-                    model = bytearray(contents(base))
+                    model = bytearray(read_all(base))
                     copy, changed = WorkingCopy(commits, base), False
             assert copy.changed is changed
             assert copy.size == len(model)
-            assert contents(copy) == model
+            assert read_all(copy) == model
             if stored is not None:
-                assert contents(Joined(commits)) == stored
+                assert read_all(Joined(commits)) == stored
         copy.close()
         commits.close()
         assert not (Path(folder) / OWN_NAME).exists()
@@ -112,11 +106,11 @@ def commits(tmp_path: Path) -> Commits:
 
 def test_nothing_is_copied_before_the_first_change(commits: Commits, tmp_path: Path) -> None:
     copy = WorkingCopy(commits, commits.store.open("c/0"))
-    assert (contents(copy), copy.changed) == (b"old", False)
+    assert (read_all(copy), copy.changed) == (b"old", False)
     assert not (tmp_path / OWN_NAME).exists()
     copy.write(b"N", 0)
     assert (tmp_path / "c/0").read_bytes() == b"old"
-    assert (contents(copy), copy.changed) == (b"Nld", True)
+    assert (read_all(copy), copy.changed) == (b"Nld", True)
     store(commits, copy)
     assert not copy.changed
     assert (tmp_path / "c/0").read_bytes() == b"Nld"
@@ -130,7 +124,7 @@ def test_what_is_stored_is_not_changed_with_the_copy_that_goes_on(commits: Commi
     store(commits, copy)
     reader = commits.store.open("c/0")
     copy.write(b"SECON", 0)
-    assert (contents(reader), contents(copy)) == (b"first", b"SECON")
+    assert (read_all(reader), read_all(copy)) == (b"first", b"SECON")
     copy.close()
     assert read(commits.store, "c/0") == b"first"
     commits.close()
@@ -156,7 +150,7 @@ def test_after_an_error_it_is_as_before_and_still_changed(commits: Commits) -> N
     copy.write(b"new", 0)
     with pytest.raises(OSError, match="full"), copy.to_store():
         raise OSError(28, "full")
-    assert (contents(copy), copy.changed, copy.is_new) == (b"new", True, True)
+    assert (read_all(copy), copy.changed, copy.is_new) == (b"new", True, True)
     assert read(commits.store, "c/0") == b"old"
     store(commits, copy)
     assert (copy.changed, copy.is_new) == (False, False)

@@ -8,23 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import MemoryStore
-from transactions.stores import files_of, store_bytes, write
-from transactions.test_killed import DIED, die, in_child
+from builders.commits import commits_of, files_of, store_bytes
+from builders.fake_stores import MemoryStore
+from builders.folders import write_files
+from children import DIED, die, in_child
 
 from zarrfuse.errors import Denied, NotFound, NotSupported
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.own_folder import new_file
-from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions import local_workspace
 from zarrfuse.transactions.commits import Commits, Target
 from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
 from zarrfuse.transactions.spool import nameless_spool
-
-
-def commits_of(root: Path) -> Commits:
-    """Commits of their own on a folder."""
-    return Commits(WritableLocalStore(str(root)))
 
 
 def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
@@ -141,9 +136,11 @@ def test_recovering_leaves_alone_what_this_process_is_at(tmp_path: Path) -> None
 
 
 def test_temporary_parts_that_a_journal_names_stay_with_it(tmp_path: Path) -> None:
-    write(tmp_path, {"c/0": b"old", f"{OWN_NAME}/w-1/0": b"new", f"{OWN_NAME}/w-2/0": b"lost"})
+    write_files(
+        tmp_path, {"c/0": b"old", f"{OWN_NAME}/w-1/0": b"new", f"{OWN_NAME}/w-2/0": b"lost"}
+    )
     journal = Journal("c", (Part("c/0", f"{OWN_NAME}/w-1/0"),))
-    write(tmp_path, {key_of("c"): text_of(journal)})
+    write_files(tmp_path, {key_of("c"): text_of(journal)})
     commits = commits_of(tmp_path)
     store_bytes(commits, "d", {"d/0": b"", "d/1": b""})
     commits.close()
@@ -156,7 +153,7 @@ def test_temporary_parts_that_a_journal_names_stay_with_it(tmp_path: Path) -> No
 def test_a_journal_that_cannot_be_understood_is_deleted_with_all_it_may_name(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write(tmp_path, {"c/0": b"old", f"{OWN_NAME}/w-1/0": b"new", key_of("c"): b"?"})
+    write_files(tmp_path, {"c/0": b"old", f"{OWN_NAME}/w-1/0": b"new", key_of("c"): b"?"})
     commits = commits_of(tmp_path)
     commits.recover()
     assert "cannot be understood" in caplog.text
@@ -167,7 +164,7 @@ def test_a_journal_that_cannot_be_understood_is_deleted_with_all_it_may_name(
 
 
 def test_a_journal_that_cannot_be_understood_is_replaced_with_its_chunk(tmp_path: Path) -> None:
-    write(tmp_path, {"c/0": b"old", key_of("c"): b"?"})
+    write_files(tmp_path, {"c/0": b"old", key_of("c"): b"?"})
     commits = commits_of(tmp_path)
     store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
     commits.close()
@@ -179,7 +176,7 @@ def test_a_journal_of_another_version_stays_with_all_it_may_name(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = json.dumps({"zarrfuse_journal": 2, "key": "c"}).encode()
-    write(tmp_path, {"c/0": b"old", f"{OWN_NAME}/w-1/0": b"new", key_of("c"): text})
+    write_files(tmp_path, {"c/0": b"old", f"{OWN_NAME}/w-1/0": b"new", key_of("c"): text})
     commits = commits_of(tmp_path)
     commits.recover()
     assert "is of another version of zarrfuse" in caplog.text
@@ -191,10 +188,10 @@ def test_a_journal_of_another_version_stays_with_all_it_may_name(
 
 
 def test_a_journal_of_another_version_keeps_nothing_that_is_newer(tmp_path: Path) -> None:
-    write(tmp_path, {key_of("c"): json.dumps({"zarrfuse_journal": 2, "key": "c"}).encode()})
+    write_files(tmp_path, {key_of("c"): json.dumps({"zarrfuse_journal": 2, "key": "c"}).encode()})
     journal = tmp_path / key_of("c")
     for day, name in enumerate(("w-0", "w-1", "w-2")):
-        write(tmp_path, {f"{OWN_NAME}/{name}/{file}": b"" for file in ("alive", "0")})
+        write_files(tmp_path, {f"{OWN_NAME}/{name}/{file}": b"" for file in ("alive", "0")})
         times = (journal.stat().st_atime, journal.stat().st_mtime + (2 * day - 2) * 86400)
         os.utime(tmp_path / OWN_NAME / name / "alive", times)
     commits = commits_of(tmp_path)
@@ -206,7 +203,7 @@ def test_a_journal_of_another_version_keeps_nothing_that_is_newer(tmp_path: Path
 
 
 def test_a_mount_leaves_nothing_beside_a_journal_of_another_version(tmp_path: Path) -> None:
-    write(tmp_path, {key_of("c"): json.dumps({"zarrfuse_journal": 2, "key": "c"}).encode()})
+    write_files(tmp_path, {key_of("c"): json.dumps({"zarrfuse_journal": 2, "key": "c"}).encode()})
     for _ in range(2):
         commits = commits_of(tmp_path)
         commits.recover()
@@ -216,7 +213,7 @@ def test_a_mount_leaves_nothing_beside_a_journal_of_another_version(tmp_path: Pa
 
 
 def test_what_else_lies_in_the_folder_stays(tmp_path: Path) -> None:
-    write(tmp_path, {f"{OWN_NAME}/mine": b"1"})
+    write_files(tmp_path, {f"{OWN_NAME}/mine": b"1"})
     commits = commits_of(tmp_path)
     store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
     commits.close()

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +9,10 @@ from math import inf
 from typing import Any, ClassVar
 
 import pytest
-from datasets import array, concat_parts, group, v2_array
-from fakes import FailingStore, ForwardingStore, MemoryStore
-from plug_ins import Install, installing
+from builders.documents import array, concat_parts, group, v2_array
+from builders.fake_stores import FailingStore, ForwardingStore, MemoryStore
+from builders.logs import warnings_in
+from builders.plug_ins import Install, installing
 
 from zarrfuse.errors import Denied, NotSupported, ZarrfuseError
 from zarrfuse.spec.active import EXTENSIONS
@@ -182,10 +182,6 @@ def test_without_a_node_there_is_no_tier() -> None:
     assert folder_at(MemoryStore({"a/x": b""}), "a").tier() is None
 
 
-def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-
-
 @pytest.mark.parametrize("ttl_s", [0, inf])
 def test_the_first_open_of_each_slow_array_warns_once(
     caplog: pytest.LogCaptureFixture, ttl_s: float
@@ -198,7 +194,7 @@ def test_the_first_open_of_each_slow_array_warns_once(
             for each in names:
                 folder = folder.child(each)
             folder.open(name).close()
-    said = messages(caplog)
+    said = warnings_in(caplog)
     assert [text.partition(" ")[0] for text in said] == ["a", "g/b", "g/v2"]
     assert said[0] == (
         "a is on slow storage, as example.tiered-storage says: "
@@ -211,7 +207,7 @@ def test_a_warning_from_above_and_by_reference_is_one(caplog: pytest.LogCaptureF
     folder = folder_at(MemoryStore(keys), "a/c/0", 0)
     folder.open("0").close()
     folder.open("1").close()
-    assert len(messages(caplog)) == 1
+    assert len(warnings_in(caplog)) == 1
 
 
 def test_documents_and_files_that_are_no_chunks_warn_of_nothing(
@@ -219,7 +215,7 @@ def test_documents_and_files_that_are_no_chunks_warn_of_nothing(
 ) -> None:
     folder_at(MemoryStore(KEYS), "a").open("zarr.json").close()
     folder_at(MemoryStore(KEYS), "a/c/9").open("9").close()
-    assert messages(caplog) == []
+    assert warnings_in(caplog) == []
 
 
 @pytest.mark.parametrize("view", ["plain", "all"])
@@ -228,7 +224,7 @@ def test_other_views_of_the_chunks_warn_too(caplog: pytest.LogCaptureFixture, vi
     for name in (["plain"] if view == "all" else []) + ["a", "c", "0"]:
         folder = folder.child(name)
     folder.open("0").close()
-    assert [text.partition(" ")[0] for text in messages(caplog)] == ["a"]
+    assert [text.partition(" ")[0] for text in warnings_in(caplog)] == ["a"]
 
 
 # -- those that others install
@@ -499,7 +495,7 @@ def test_a_node_whose_reference_is_refused_serves_no_chunks(
     for _ in range(2):
         with pytest.raises(NotSupported, match="leads out of the store"):
             folder.open("0")
-    assert len(messages(caplog)) == 1
+    assert len(warnings_in(caplog)) == 1
     assert "leads out of the store" in folder.facts("0").to_json()["error"]
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from datasets import array, v2_array
-from fakes import ForwardingStore, MemoryStore
+from builders.documents import array, v2_array
+from builders.fake_stores import ForwardingStore, MemoryStore
 
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.first_look import LARGEST_READ, MOST_NAMES, first_look

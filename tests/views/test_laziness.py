@@ -5,10 +5,10 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from datasets import array, group, suffix_keys
-from fakes import ForwardingStore, MemoryStore
-from mounting import Daemon
-from reading import folder_at
+from builders.documents import array, group, suffix_keys
+from builders.fake_stores import ForwardingStore, MemoryStore
+from builders.mounts import Daemon
+from builders.views import folder_at
 
 from zarrfuse.config import VIEWS
 from zarrfuse.views.choice import open_view

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from written_files import created
+from builders.view_writing import create
 
 from zarrfuse.errors import NameTooLong, errno_of
 from zarrfuse.stores.base import Kind
@@ -60,7 +60,7 @@ def test_what_would_have_a_longer_key_is_not_made(root: Folder, size: int) -> No
     folder, name = above(root, key(size))
     makes: list[Callable[[], object]] = [
         lambda: folder.make_folder(name),
-        lambda: created(folder, name, exclusive=True).store(),
+        lambda: create(folder, name, exclusive=True).store(),
     ]
     for make in makes:
         with pytest.raises((NameTooLong, OSError)) as caught:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from datasets import array, concat_parts, group, v2_keys, write_keys
-from reading import folder_at
+from builders.documents import array, concat_parts, group, v2_keys
+from builders.folders import write_keys
+from builders.views import folder_at
 
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.writing import WritableLocalStore

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.mounts import clear, zarrfuse
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from mounting import clear, zarrfuse
 from zarr.core.buffer import Buffer, cpu, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import LocalStore

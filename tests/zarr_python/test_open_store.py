@@ -1,33 +1,23 @@
-"""`zarrfuse.open_store`: what a program gets from it, what it costs, and how it fails."""
+"""What a program gets from `zarrfuse.open_store`, what it costs, and how it fails."""
 
 import asyncio
 import errno
-import gc
-import os
-import pickle
-import shutil
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import zarr
-from datasets import array, concat_parts, group, suffix_keys, write_keys, zip_folder
-from fakes import ForwardingReader, ForwardingStore
-from hypothesis import given, settings
+from builders.concat_parts_examples import HEADER, write_header_example
+from builders.documents import array, concat_parts, suffix_keys
+from builders.fake_stores import ForwardingReader, ForwardingStore
+from builders.folders import write_keys, zip_folder
+from hypothesis import given
 from hypothesis import strategies as st
-from mounting import wait_for
-from seed_datasets import HEADER, write_header_example
-from zarr.abc.store import (
-    ByteRequest,
-    OffsetByteRequest,
-    RangeByteRequest,
-    SuffixByteRequest,
-)
+from opened_stores import listed, read
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import default_buffer_prototype
-from zarr.core.sync import _collect_aiterator, sync
+from zarr.core.sync import sync
 
 import zarrfuse
 from zarrfuse.stores.base import Reader, Store
@@ -38,21 +28,6 @@ from zarrfuse.views.raw.view import RawFolder
 from zarrfuse.zarr_python import keys as keys_store
 from zarrfuse.zarr_python import store as plain_store
 from zarrfuse.zarr_python.store import PlainStore
-
-PARTS = {
-    "zarr.json": group(),
-    "a/zarr.json": array(
-        keys=suffix_keys(".bin"), transformers=[concat_parts((".head", 1), "", (".tail", 1))]
-    ),
-    "a/c/0/0.bin.head": b"\1",
-    "a/c/0/0.bin": b"\2\3",
-    "a/c/0/0.bin.tail": b"\4",
-    "a/c/1/1.bin.head": b"\5",
-    "a/c/1/1.bin": b"\6\7",
-    "a/c/1/1.bin.tail": b"\x08",
-    "README.txt": b"read me",
-}
-"""Two chunks of four, each of three parts."""
 
 
 class Counting(ForwardingStore):
@@ -84,14 +59,6 @@ class CountingReader(ForwardingReader):
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Path:
-    """A group with an array in parts."""
-    folder = tmp_path / "data"
-    write_keys(folder, PARTS)
-    return folder
-
-
-@pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Counting]:
     """Every store that is opened during the test, counting."""
     stores: list[Counting] = []
@@ -105,18 +72,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[Counting]:
     return stores
 
 
-def listed(found) -> list[str]:
-    """What an async iterator yields, sorted."""
-    return sorted(sync(_collect_aiterator(found)))
-
-
-def read(store: PlainStore, key: str, byte_range: ByteRequest | None = None) -> bytes | None:
-    """The bytes under a key, or None."""
-    found = sync(store.get(key, default_buffer_prototype(), byte_range))
-    return None if found is None else found.to_bytes()
-
-
-# -- what is read ----------------------------------------------------------------------------
+# -- what is read
 
 
 def test_zarr_python_reads_what_is_stored_in_parts(parts: Path) -> None:
@@ -166,14 +122,6 @@ RANGES = st.one_of(
 )
 
 
-@pytest.fixture(scope="module")
-def parts_store(tmp_path_factory: pytest.TempPathFactory) -> PlainStore:
-    """The array in parts, for tests that only read it."""
-    folder = tmp_path_factory.mktemp("parts")
-    write_keys(folder, PARTS)
-    return zarrfuse.open_store(folder)
-
-
 @given(byte_range=RANGES)
 def test_a_range_is_that_slice_of_the_merged_chunk(
     parts_store: PlainStore, byte_range: ByteRequest
@@ -198,7 +146,7 @@ def test_a_range_before_the_start_is_refused(
         read(parts_store, "a/c/0/0", byte_range)
 
 
-# -- listings ----------------------------------------------------------------------------------
+# -- listings
 
 
 def test_keys_are_those_of_the_plain_view(parts: Path) -> None:
@@ -240,7 +188,7 @@ def test_size_and_presence_are_told_without_reading(parts: Path, counted: list[C
     assert not any("/c/" in key for key in counted[0].bytes)
 
 
-# -- what it costs -----------------------------------------------------------------------------
+# -- what it costs
 
 
 def test_only_the_bytes_of_the_inner_chunks_that_are_asked_for_are_read(
@@ -309,7 +257,7 @@ def test_large_reads_do_not_keep_the_event_loop(parts: Path, monkeypatch) -> Non
     assert "MainThread" not in threads
 
 
-# -- errors ------------------------------------------------------------------------------------
+# -- errors
 
 
 def test_a_chunk_that_lacks_a_part_is_an_error_that_names_it(parts: Path) -> None:
@@ -372,252 +320,3 @@ def test_a_source_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="neither a folder nor a"):
         zarrfuse.open_store(tmp_path / "file")
-
-
-# -- symlinks ----------------------------------------------------------------------------------
-
-
-def test_symlinks_inside_the_source_are_followed(parts: Path) -> None:
-    (parts / "deep").mkdir()
-    (parts / "deep/linked").symlink_to("../a")
-    (parts / "deep/again").symlink_to("linked")
-    (parts / "absolute").symlink_to(parts / "a")
-    (parts / "copy.txt").symlink_to("README.txt")
-    store = zarrfuse.open_store(parts)
-    for path in ("deep/linked", "deep/again", "absolute"):
-        assert zarr.open_array(store, path=path)[0].tolist() == [1, 2, 0, 0]
-    assert listed(store.list_prefix("deep/linked/")) == [
-        *("deep/linked/c/0/0", "deep/linked/c/1/1", "deep/linked/zarr.json")
-    ]
-    assert listed(store.list_dir("deep")) == ["again", "linked"]
-    assert read(store, "copy.txt") == b"read me"
-
-
-def test_symlinks_in_circles_end(parts: Path) -> None:
-    (parts / "up").symlink_to(".")
-    (parts / "a/up").symlink_to("..")
-    (parts / "one").symlink_to("two")
-    (parts / "two").symlink_to("one")
-    (parts / "nowhere").symlink_to("missing")
-    store = zarrfuse.open_store(parts)
-    assert listed(store.list()) == listed(zarrfuse.open_store(parts).list())
-    assert len(listed(store.list())) == 5
-    assert read(store, "up/up/a/up/README.txt") == b"read me"
-    assert read(store, "nowhere/x") is None
-    assert listed(store.list_dir("")) == ["README.txt", "a", "up", "zarr.json"]
-
-
-def test_a_symlink_out_of_the_source_is_denied(parts: Path, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes(b"secret")
-    (parts / "secret").symlink_to(tmp_path / "secret")
-    (parts / "outside").symlink_to(tmp_path)
-    store = zarrfuse.open_store(parts)
-    with pytest.raises(PermissionError, match="leads out of"):
-        read(store, "secret")
-    with pytest.raises(PermissionError, match="leads out of"):
-        read(store, "outside/secret")
-    assert "outside/secret" not in listed(store.list())
-    assert listed(store.list_dir("")) == ["README.txt", "a", "outside", "secret", "zarr.json"]
-
-
-def test_a_folder_that_became_a_symlink_is_noticed(tmp_path: Path) -> None:
-    write_keys(tmp_path, {"old/file": b"old", "new/file": b"new"})
-    stored = LocalStore(str(tmp_path))
-    found = Keys(RawFolder(stored), ttl_s=0)
-    assert found.lookup("old/file").mtime_ns != found.lookup("new/file").mtime_ns
-    shutil.rmtree(tmp_path / "old")
-    (tmp_path / "old").symlink_to("new")
-    assert found.lookup("old/file").mtime_ns == found.lookup("new/file").mtime_ns
-    stored.close()
-
-
-def test_no_folder_on_the_way_is_older_than_allowed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_keys(tmp_path, {"run1/a/file": b"1", "run2/a/file": b"22"})
-    now = 0.0
-    monkeypatch.setattr(keys_module, "time", SimpleNamespace(monotonic=lambda: now))
-    (tmp_path / "current").symlink_to("run1")
-    stored = LocalStore(str(tmp_path))
-    found = Keys(RawFolder(stored), ttl_s=1)
-    assert list(found.names("current")) == ["a"]
-    (tmp_path / "current").unlink()
-    (tmp_path / "current").symlink_to("run2")
-    now = 0.9
-    assert found.lookup("current/a/file").size == 1
-    now = 1.1
-    assert found.lookup("current/a/file").size == 2
-    stored.close()
-
-
-@settings(deadline=None)
-@given(st.text("a./", max_size=12))
-def test_no_key_leads_out_of_the_source(parts_store: PlainStore, key: str) -> None:
-    assert read(parts_store, key) is None
-
-
-# -- the life of a store -----------------------------------------------------------------------
-
-
-def test_a_copy_by_pickle_reads_the_same(parts: Path) -> None:
-    store = zarrfuse.open_store(parts)
-    opened = pickle.loads(pickle.dumps(zarr.open_array(store, path="a")))
-    assert opened[0].tolist() == [1, 2, 0, 0]
-    assert opened.store == store
-    assert opened.store is not store
-    assert hash(opened.store) == hash(store)
-
-
-def test_stores_are_equal_when_their_sources_are(parts: Path, monkeypatch) -> None:
-    monkeypatch.chdir(parts.parent)
-    assert zarrfuse.open_store("data") == zarrfuse.open_store(parts)
-    assert zarrfuse.open_store(parts / "a") != zarrfuse.open_store(parts)
-    assert zarrfuse.open_store(parts) != str(parts)
-    store = zarrfuse.open_store("data")
-    monkeypatch.chdir("/")
-    store.close()
-    assert read(store, "README.txt") == b"read me"
-
-
-def test_many_threads_and_event_loops_share_a_store(parts: Path) -> None:
-    store = PlainStore(parts)
-
-    def read_all(_: int) -> bytes:
-        async def gathered() -> list:
-            return await asyncio.gather(
-                *(store.get("a/c/0/0", default_buffer_prototype()) for _ in range(20))
-            )
-
-        return b"".join(found.to_bytes() for found in asyncio.run(gathered()))
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(read_all, range(24))) == {b"\1\2\3\4" * 20}
-
-
-def open_descriptors(folder: Path) -> int:
-    """How many descriptors of this process lead to a folder or into it."""
-    found = 0
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found += os.readlink(f"/proc/self/fd/{name}").startswith(str(folder))
-        except FileNotFoundError:
-            continue
-    return found
-
-
-def test_closing_lets_go_and_reading_opens_again(parts: Path) -> None:
-    with zarrfuse.open_store(parts) as store:
-        assert read(store, "README.txt") == b"read me"
-        assert open_descriptors(parts) == 1
-    assert open_descriptors(parts) == 0
-    assert not store._is_open
-    assert read(store, "README.txt") == b"read me"
-    assert store._is_open
-    store.close()
-    store.close()
-
-
-def test_a_read_that_is_under_way_ends_when_the_store_is_closed(
-    parts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = zarrfuse.open_store(parts)
-    real = Keys.open
-
-    def opened(self, key: str, *, wait: bool = True) -> Reader:
-        store.close()
-        return real(self, key, wait=wait)
-
-    monkeypatch.setattr(Keys, "open", opened)
-    assert store.get_sync("a/c/0/0").to_bytes() == b"\1\2\3\4"
-    gc.collect()
-    assert open_descriptors(parts) == 0
-
-
-def test_a_listing_that_is_under_way_ends_when_the_store_is_closed(parts: Path) -> None:
-    store = zarrfuse.open_store(parts)
-
-    async def close_within() -> list[str]:
-        found = []
-        async for key in store.list():
-            store.close()
-            found.append(key)
-        return found
-
-    assert len(asyncio.run(close_within())) == 5
-
-
-def test_a_store_that_is_dropped_lets_go(parts: Path) -> None:
-    store = zarrfuse.open_store(parts)
-    assert read(store, "a/c/0/0") is not None
-    del store
-    # The thread that read may have the store in its hands for another moment.
-    wait_for(lambda: not gc.collect() and open_descriptors(parts) == 0)
-
-
-def test_a_reader_is_closed_after_each_read(parts: Path) -> None:
-    store = zarrfuse.open_store(parts)
-    (parts / "a/c/1/1.bin.head").unlink()
-    before = open_descriptors(parts)
-    for key in ("a/c/0/0", "README.txt"):
-        read(store, key, SuffixByteRequest(1))
-    with pytest.raises(OSError, match="head"):
-        read(store, "a/c/1/1")
-    with pytest.raises(TypeError, match="Unexpected byte_range"):
-        read(store, "a/c/0/0", (0, 1))
-    assert open_descriptors(parts) == before
-
-
-def test_chunks_that_are_written_later_are_seen(parts: Path) -> None:
-    store = zarrfuse.open_store(parts)
-    assert read(store, "a/c/0/1") is None
-    for suffix, data in ((".head", b"a"), ("", b"bc"), (".tail", b"d")):
-        (parts / f"a/c/0/1.bin{suffix}").write_bytes(data)
-    assert read(store, "a/c/0/1") == b"abcd"
-
-
-def test_a_source_that_was_written_anew_is_opened_anew(parts: Path) -> None:
-    store = zarrfuse.open_store(parts)
-    opened = zarr.open_array(store, path="a")
-    assert opened[0].tolist() == [1, 2, 0, 0]
-    shutil.rmtree(parts)
-    write_keys(parts, {**PARTS, "a/c/0/0.bin.head": b"\x09", "new": b""})
-    assert opened[0].tolist() == [9, 2, 0, 0]
-    assert sync(store.exists("new"))
-    shutil.rmtree(parts)
-    write_keys(parts, {"newer": b""})
-    assert listed(store.list_dir("")) == listed(store.list()) == ["newer"]
-    gc.collect()
-    assert open_descriptors(parts) == 1
-
-
-def test_a_source_that_is_gone_is_an_error_not_a_fill_value(parts: Path) -> None:
-    store = zarrfuse.open_store(parts)
-    opened = zarr.open_array(store, path="a")
-    shutil.rmtree(parts)
-    for ask in (
-        lambda: opened[0],
-        lambda: sync(store.exists("zarr.json")),
-        lambda: listed(store.list()),
-        lambda: listed(store.list_dir("a")),
-    ):
-        with pytest.raises(FileNotFoundError, match="does not exist"):
-            ask()
-
-
-def test_a_store_of_a_symlink_stays_with_the_folder_it_led_to(parts: Path, tmp_path: Path) -> None:
-    """Else absent chunks would be those of another dataset."""
-    (tmp_path / "current").symlink_to("data")
-    store = zarrfuse.open_store(tmp_path / "current")
-    write_keys(tmp_path / "other", {"a/c/0/1.bin": b"other"})
-    (tmp_path / "current").unlink()
-    (tmp_path / "current").symlink_to("other")
-    assert read(store, "a/c/0/1") is None
-    assert read(store, "a/c/0/0") == b"\1\2\3\4"
-
-
-def test_a_zip_that_is_gone_is_read_as_it_was(parts: Path, tmp_path: Path) -> None:
-    zip_folder(parts, tmp_path / "data.zip")
-    store = zarrfuse.open_store(tmp_path / "data.zip")
-    (tmp_path / "data.zip").unlink()
-    assert read(store, "missing") is None
-    assert read(store, "a/c/0/0") == b"\1\2\3\4"

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from datasets import array, concat_parts, group, suffix_keys, v2_array, write_keys, zip_folder
+from builders.documents import array, concat_parts, group, suffix_keys, v2_array
+from builders.folders import stored_files, write_keys, zip_folder
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import _collect_aiterator, sync
 
@@ -66,15 +67,6 @@ def read(store: PlainStore, key: str) -> bytes | None:
     return None if found is None else found.to_bytes()
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    """Every stored file, but for those of our own."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.relative_to(folder).parts[0] != OWN_NAME
-    }
-
-
 def folders(folder: Path) -> set[str]:
     """Every folder, but for that of our own."""
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_dir()}
@@ -104,7 +96,7 @@ def test_chunks_that_zarr_python_writes_land_in_their_parts(store: PlainStore, p
         expected[f"a/c/{key}.bin.head"] = bytes(values[:1])
         expected[f"a/c/{key}.bin"] = bytes(values[1:3])
         expected[f"a/c/{key}.bin.tail"] = bytes(values[3:])
-    assert files(parts) == expected
+    assert stored_files(parts) == expected
     assert opened[:].tolist() == np.arange(1, 17).reshape(4, 4).tolist()
 
 
@@ -115,7 +107,7 @@ def test_chunk_that_does_not_fit_its_parts_is_refused_and_the_old_one_stays(
         put(store, "a/c/0/0", b"x")
     assert caught.value.errno == errno.EINVAL
     assert "a: chunk c/0/0.bin" in str(caught.value)
-    assert files(parts) == PARTS
+    assert stored_files(parts) == PARTS
     assert read(store, "a/c/0/0") == b"\1\2\3\4"
 
 
@@ -123,7 +115,9 @@ def test_chunk_is_deleted_with_all_its_parts_and_the_folders_that_are_empty_then
     store: PlainStore, parts: Path
 ) -> None:
     sync(store.delete("a/c/0/0"))
-    assert files(parts) == {key: data for key, data in PARTS.items() if not key.startswith("a/c/")}
+    assert stored_files(parts) == {
+        key: data for key, data in PARTS.items() if not key.startswith("a/c/")
+    }
     assert folders(parts) == {"a"}
     assert read(store, "a/c/0/0") is None
     sync(store.delete("a/c/0/0"))
@@ -136,14 +130,14 @@ def test_array_is_deleted_with_all_that_it_hid(store: PlainStore, parts: Path) -
     (parts / "a/c/1").mkdir()
     (parts / "a/c/1/1.bin.tail").write_bytes(b"the only part of its chunk")
     sync(store.delete_dir("a"))
-    assert files(parts) == {"zarr.json": PARTS["zarr.json"], "README.txt": b"read me"}
+    assert stored_files(parts) == {"zarr.json": PARTS["zarr.json"], "README.txt": b"read me"}
     assert folders(parts) == set()
 
 
 def test_node_that_is_not_understood_can_be_deleted(store: PlainStore, parts: Path) -> None:
     (parts / "a/zarr.json").write_bytes(b"{")
     sync(store.delete_dir("a/"))
-    assert set(files(parts)) == {"zarr.json", "README.txt"}
+    assert set(stored_files(parts)) == {"zarr.json", "README.txt"}
     assert folders(parts) == set()
 
 
@@ -152,7 +146,7 @@ def test_array_can_be_overwritten_by_another(store: PlainStore, parts: Path) -> 
         store, name="a", shape=(3,), chunks=(2,), dtype="int8", compressors=None, overwrite=True
     )
     made[:] = [1, 2, 3]
-    assert set(files(parts)) == {"zarr.json", "README.txt", "a/zarr.json", "a/c/0", "a/c/1"}
+    assert set(stored_files(parts)) == {"zarr.json", "README.txt", "a/zarr.json", "a/c/0", "a/c/1"}
     assert zarr.open_array(store, path="a", mode="r")[:].tolist() == [1, 2, 3]
 
 
@@ -163,15 +157,15 @@ def test_array_at_the_root_can_be_overwritten_by_another(tmp_path: Path) -> None
             store, shape=(3,), chunks=(2,), dtype="uint8", compressors=None, overwrite=True
         )
         made[:] = [1, 2, 3]
-        assert set(files(tmp_path)) == {"zarr.json", "c/0", "c/1"}
+        assert set(stored_files(tmp_path)) == {"zarr.json", "c/0", "c/1"}
 
 
 def test_everything_can_be_deleted(store: PlainStore, parts: Path) -> None:
     sync(store.clear())
-    assert files(parts) == {}
+    assert stored_files(parts) == {}
     assert folders(parts) == set()
     zarr.create_group(store)
-    assert set(files(parts)) == {"zarr.json"}
+    assert set(stored_files(parts)) == {"zarr.json"}
 
 
 def test_symlinks_are_deleted_and_not_followed(
@@ -184,7 +178,7 @@ def test_symlinks_are_deleted_and_not_followed(
     sync(store.delete_dir("b"))
     (parts / "linked").symlink_to("a")
     sync(store.delete_dir("linked"))
-    assert files(parts) == PARTS
+    assert stored_files(parts) == PARTS
     assert (tmp_path / "outside").read_bytes() == b"outside"
 
 
@@ -197,7 +191,7 @@ def test_resized_array_keeps_its_parts_and_is_seen_at_once(store: PlainStore, pa
     assert again.shape == (6, 4)
     assert again[4:, :2].tolist() == [[9, 9], [9, 9]]
     opened.resize((0, 4))
-    assert set(files(parts)) == {"zarr.json", "README.txt", "a/zarr.json"}
+    assert set(stored_files(parts)) == {"zarr.json", "README.txt", "a/zarr.json"}
 
 
 def test_files_that_zarr_knows_nothing_of_are_stored_as_they_are(
@@ -205,7 +199,7 @@ def test_files_that_zarr_knows_nothing_of_are_stored_as_they_are(
 ) -> None:
     put(store, "README.txt", b"")
     put(store, "notes/deep/text", b"text")
-    assert files(parts) == {**PARTS, "README.txt": b"", "notes/deep/text": b"text"}
+    assert stored_files(parts) == {**PARTS, "README.txt": b"", "notes/deep/text": b"text"}
     sync(store.delete("notes/deep/text"))
     assert folders(parts) == {"a", "a/c", "a/c/0"}
 
@@ -214,7 +208,7 @@ def test_chunks_of_zarr_v2_are_stored(store: PlainStore, parts: Path) -> None:
     write_keys(parts, {"v2/.zarray": v2_array()})
     put(store, "v2/c/0/1", b"\1\2\3\4")
     assert read(store, "v2/c/0/1") == b"\1\2\3\4"
-    assert set(files(parts)) - set(PARTS) == {"v2/.zarray", "v2/0.1"}
+    assert set(stored_files(parts)) - set(PARTS) == {"v2/.zarray", "v2/0.1"}
 
 
 def test_xarray_writes_and_reads_back(tmp_path: Path) -> None:
@@ -360,7 +354,7 @@ def test_keys_of_our_own_are_refused(store: PlainStore, parts: Path) -> None:
         sync(store.delete(f"{OWN_NAME}/lock"))
     with pytest.raises(PermissionError):
         sync(store.delete_dir(OWN_NAME))
-    assert files(parts) == PARTS
+    assert stored_files(parts) == PARTS
 
 
 def test_key_below_a_file_is_refused(store: PlainStore) -> None:
@@ -381,7 +375,7 @@ def test_key_that_is_no_path_below_the_source_is_refused(
 ) -> None:
     with pytest.raises(FileNotFoundError):
         put(store, key, b"")
-    assert files(parts) == PARTS
+    assert stored_files(parts) == PARTS
 
 
 def test_symlink_that_leads_out_is_not_written_through(
@@ -399,7 +393,7 @@ def test_node_that_is_not_understood_takes_no_chunks(store: PlainStore, parts: P
     with pytest.raises(OSError) as caught:
         put(store, "bad/c/0/0", b"\1\2\3\4")
     assert caught.value.errno == errno.ENOTSUP
-    assert set(files(parts)) - set(PARTS) == {"bad/zarr.json"}
+    assert set(stored_files(parts)) - set(PARTS) == {"bad/zarr.json"}
 
 
 def test_only_buffers_are_stored(store: PlainStore) -> None:
@@ -438,7 +432,7 @@ def test_store_that_is_only_read_writes_nothing(parts: Path) -> None:
         zarr.open_array(store, path="a", mode="r+")
     with pytest.raises(ValueError, match="read-only"):
         opened[:] = 1
-    assert files(parts) == PARTS
+    assert stored_files(parts) == PARTS
     assert not (parts / OWN_NAME).exists()
 
 

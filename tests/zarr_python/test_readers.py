@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import xarray
 import zarr
-from datasets import concat_parts, suffix_keys, write_keys
-from seed_datasets import FILL_VALUE, write_crc32c_example, write_header_example
+from builders.concat_parts_examples import FILL_VALUE, write_crc32c_example, write_header_example
+from builders.documents import concat_parts, suffix_keys
+from builders.folders import write_keys
 
 import zarrfuse
 from zarrfuse.cli.demo_dataset import demo_image

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from datasets import array, concat_parts, group, suffix_keys, v2_keys, write_keys
-from seed_datasets import write_crc32c_example, write_header_example
+from builders.concat_parts_examples import write_crc32c_example, write_header_example
+from builders.documents import array, concat_parts, group, suffix_keys, v2_keys
+from builders.folders import write_keys
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import _collect_aiterator, sync
 
