@@ -1,7 +1,7 @@
-"""What a store looks like as a tree of files.
+"""How a store looks as a tree of files.
 
-Owns the names, sizes, bytes and permissions of files, and where what is written to them is stored;
-`base` has the protocol of a folder, each view a folder of its own, and `choice` makes the view of a
-name. Used by `fuse`, `check`, `cli` and `zarr_python`. It knows nothing of the kernel and of event
-loops.
+Owns the names, sizes, bytes and permissions of the files, and where writes to them are stored. `base` is
+the protocol of a folder; each view has a package of its own, with a function `root` in the module `root`;
+`choice` makes a view by its name. Used by `fuse`, `mount`, `check`, `cli` and `zarr_python`. It must not
+know the kernel or event loops.
 """

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-LARGEST = 65536  # the kernel takes no longer value (XATTR_SIZE_MAX)
+LARGEST = 65536  # bytes of a value (XATTR_SIZE_MAX)
 
-# The kernel takes 255 bytes for a name (XATTR_NAME_MAX) and 64 KiB for all names of a file.
+# The kernel allows 255 bytes for a name (XATTR_NAME_MAX), and 64 KiB for all names of a file.
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,100}")
 _NAMES = {
     "node_type": b"user.zarr.node_type",
@@ -27,11 +27,10 @@ _NAMES = {
 
 
 def attributes(told: Mapping[str, Any]) -> dict[bytes, bytes]:
-    """The attributes for what `Facts.to_json` says of a name.
+    """The extended attributes of a name, made from its `Facts.to_json`.
 
-    A string is its own text; every other value is JSON in one line.
-
-    Those that extensions tell, such as `user.zarr.origin`, are named as they are in control files.
+    A string is shown as it is, every other value as JSON in one line. Facts of extensions are named as
+    in control files: `user.zarr.origin`.
     """
     names = {
         key: b"user.zarr." + key.encode() for key in told.get("told_by", ()) if _NAME.fullmatch(key)

@@ -1,8 +1,8 @@
-"""What a view is: a tree of folders that lists, looks up and opens names.
+"""The protocol of a view: a tree of folders that list, look up and open names.
 
-Views are synchronous and may be called from any thread. The mount serves them to the kernel, and
-tests and other programs read the same objects without one. `wait=False` means the same as for
-stores (`stores.base`): from what is at hand, or `BlockingIOError`.
+Views are synchronous and may be called from any thread. A mount serves them to the kernel; tests and
+other programs use the same objects without a mount. With `wait=False` a call answers from memory, or
+raises `BlockingIOError`, as in `stores.base`.
 """
 
 from collections.abc import Iterator
@@ -24,48 +24,48 @@ class Folder(Protocol):
     """Where it is in the view, `/`-separated; `""` for the root."""
 
     def scan(self) -> Iterator[Entry]:
-        """Every name that is shown, with exact sizes, as they are found."""
+        """Yield every name in the folder, with its exact size, as it is found."""
 
     def list(self) -> dict[str, Entry]:
-        """What `scan` finds, by name."""
+        """The entries that `scan` yields, by name."""
         return {entry.name: entry for entry in self.scan()}
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
-        """One name as `list` would show it. Raises `NotFound`."""
+        """The entry of one name, as `list` has it. Raises `NotFound`."""
 
     def child(self, name: str) -> "Folder":
-        """The folder of that name; nothing is read before it is asked something."""
+        """The subfolder of this name. Nothing is read yet."""
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
-        """Open a file. Raises `NotFound`, `Denied`, `NotSupported` (the node must not be loaded)."""
+        """Open a file. Raises `NotFound`, `Denied`, and `NotSupported` if its node must not be loaded."""
 
     def readlink(self, name: str) -> str:
-        """Where a link leads, relative to this folder."""
+        """The target of a symlink, relative to this folder."""
 
     def facts(self, name: str | None) -> Facts:
-        """What is known of a name, or of the folder itself. Raises `NotFound`."""
+        """The facts on a name in the folder, or on the folder itself (None). Raises `NotFound`."""
 
-    # Writing. A view that cannot be written leaves these as they are. All may wait.
+    # Writing. A read-only view does not override these. All of them may wait.
 
     def create(self, name: str, *, exclusive: bool = False, given: Access | None = None) -> Writer:
-        """A new, empty file; `given`: its mode, owner and group, as far as the store can give them.
+        """Create an empty file; `given`: its mode, owner and group, as far as the store keeps them.
 
-        What is changed in place is there at once. A working copy is there once it is stored, and unless
-        `exclusive` it may replace a file that is there.
+        A file that is changed in place is stored at once. A working copy is stored by `store`, and then
+        replaces an existing file, unless `exclusive`.
 
         Raises `Exists`, `NotFound` (the folder is gone), `NotSupported`, `IsAFolder`.
         """
         raise _read_only()
 
     def write(self, name: str) -> Writer:
-        """Open a file that is there for writing. Raises as `create`, and `NotFound`."""
+        """Open an existing file for writing. Raises as `create`, and `NotFound`."""
         raise _read_only()
 
     def store(self, name: str, copy: WorkingCopy, *, sync: bool = False) -> None:
-        """Store a working copy under a name, whole or not at all; with `sync` it outlives the machine.
+        """Store a working copy under a name, whole or not at all; with `sync`, durably.
 
-        Raises `PartsDoNotFit`, `Exists` if the copy `is_new`, and what stores raise; what was stored
-        before is then stored as before, and the copy is still `changed`.
+        Raises `PartsDoNotFit`, `Exists` if the copy `is_new`, and what stores raise. After an error the
+        stored file is as before, and the copy is still `changed`.
         """
         raise _read_only()
 
@@ -76,8 +76,8 @@ class Folder(Protocol):
     def rename(self, name: str, to: "Folder", new_name: str, *, replace: bool = True) -> bool:
         """Move a file or folder to a name in `to`, a folder of the same view.
 
-        True if what is now under the new name is the same file as before; False if it was stored
-        anew: split into parts, or rewritten. Raises as stores do, and `NotSupported`.
+        True if the file is the same one under its new name; False if it was stored again, because it
+        was split into parts or rewritten. Raises what stores raise, and `NotSupported`.
         """
         raise _read_only()
 
@@ -102,7 +102,7 @@ class Folder(Protocol):
         raise _read_only()
 
     def sync(self) -> None:
-        """Wait until the names in this folder will outlive the machine."""
+        """Make the names in this folder durable (`fsync`)."""
         return  # not abstract: a view that only reads has nothing to wait for
 
 
@@ -111,5 +111,5 @@ def _read_only() -> ReadOnly:
 
 
 def join(path: str, name: str) -> str:
-    """`name` in the folder `path`."""
+    """The path of `name` in the folder `path`."""
     return f"{path}/{name}" if path else name

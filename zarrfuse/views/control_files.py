@@ -1,13 +1,13 @@
-"""The control files: what a mount knows of itself and of each name, as JSON.
+"""The control files: facts on the mount and on each name in it, as JSON.
 
-`.zarrfuse/` stands at the root of every mount and is not listed:
+`.zarrfuse/` is at the root of every mount. Listings leave it out.
 
 * `status.json`: uptime, requests, bytes, errors and refusals.
-* `info/<path in the mount>`: what is known of that file: for a chunk its coordinates, key and parts;
-  `info/<folder>/zarr.json` (`.zarray`, `.zgroup`) tells of the node itself, and
-  `info/<folder>/.nodes`, which is not listed, of all nodes at and below it (`walk.told_below`).
+* `info/PATH`: the facts on the file at that path of the mount; of a chunk its coordinates, key and parts.
+  `info/FOLDER/zarr.json` (`.zarray`, `.zgroup`) has the facts on the node itself, and
+  `info/FOLDER/.nodes`, which is not listed, those of all nodes at and below it (`walk.told_below`).
 
-Used by `fuse`, for which it is a folder like any other whose files are rendered when opened.
+Used by `fuse`, which serves it like any other folder. A file is rendered when it is opened.
 """
 
 import errno
@@ -31,23 +31,23 @@ NODES_NAME = ".nodes"
 
 
 class LiveReader(Literal):
-    """Bytes that were rendered when the file was opened, and are others the next time."""
+    """Bytes that were rendered for this opening of the file."""
 
 
 def _own() -> Access:
-    """For who mounted alone: it tells of all that is stored, private files too."""
+    """The owner of the daemon alone may read it: it has facts on private files, too."""
     return Access(0o600, os.geteuid(), os.getegid())
 
 
 class _Live(Folder):
-    """What the folders in here share: they hold no links, and nothing is kept of them."""
+    """A control folder: it has no symlinks, and the kernel must not cache it."""
 
     def readlink(self, name: str) -> str:
-        """There are no links here."""
+        """Raises `NotFound`."""
         raise NotFound(f"no link {name} in {self.path}")
 
     def facts(self, name: str | None) -> Facts:
-        """Control files tell of others, not of themselves."""
+        """The path alone."""
         return Facts(view="control", path=self.path if name is None else join(self.path, name))
 
 
@@ -66,7 +66,7 @@ class ControlFolder(_Live):
         return map(self.lookup, ("status.json", "info"))
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
-        """See `views.base.Folder`; always at hand."""
+        """See `views.base.Folder`; never waits."""
         if name == "status.json":
             return Entry(name, Kind.FILE, len(self._render()), time.time_ns(), access=_own())
         if name == "info":
@@ -88,14 +88,14 @@ class ControlFolder(_Live):
 
 
 class InfoFolder(_Live):
-    """The facts on the names of one folder of a view."""
+    """The facts on the names in one folder of a view."""
 
     def __init__(self, of: Folder, path: str) -> None:
         self._of = of
         self.path = path
 
     def scan(self) -> Iterator[Entry]:
-        """The names of the folder told of. Sizes are not known before a file is rendered."""
+        """The names in that folder, with size 0: sizes are known when a file is rendered."""
         for entry in self._of.scan():
             if entry.kind is not Kind.LINK:
                 yield Entry(entry.name, entry.kind, 0, entry.mtime_ns, access=entry.access)
@@ -129,7 +129,7 @@ class InfoFolder(_Live):
 
 
 class RootWithControl:
-    """The root of a view, with the control folder below it."""
+    """The root of a view with the control folder in it."""
 
     def __init__(self, root: Folder, control: ControlFolder) -> None:
         self._root = root
@@ -165,12 +165,12 @@ class RootWithControl:
 
 
 def bare(folder: Folder) -> Folder:
-    """A folder of the view itself, as its own folders know it."""
+    """The folder of the view without control files, which its other folders take in `rename`."""
     return folder.bare if isinstance(folder, RootWithControl) else folder
 
 
 def is_live(folder: Folder) -> bool:
-    """Whether nothing of a folder may be kept: it is one of the control folders."""
+    """Whether it is a control folder, which the kernel must not cache."""
     return isinstance(folder, _Live)
 
 

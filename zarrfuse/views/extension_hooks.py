@@ -1,6 +1,6 @@
-"""Lets generic extensions act when a chunk is opened.
+"""Calls generic extensions before a chunk is opened.
 
-Owns when they are asked, and what becomes of their warnings, refusals and faults. Used by `chunks`.
+Owns what becomes of their warnings, refusals and faults. Used by `chunks`.
 """
 
 import errno
@@ -15,11 +15,11 @@ from zarrfuse.spec.zep10 import BUILT_IN
 def before_opening(
     acting: Iterable[Active], path: str, key: str, report: Callable[[str], None], *, wait: bool
 ) -> None:
-    """Tells extensions that the chunk `key` of the array at `path` is about to be opened.
+    """Call each extension before the chunk `key` of the array at `path` is opened.
 
-    Their warnings are reported. What they refuse with is raised, if it is an exception of ours, and
-    as `RuntimeError` otherwise: a fault of theirs, even an OSError, is no answer of a store. Without
-    `wait`, `BlockingIOError` where somebody else's code is to be asked, which may take its time.
+    Their warnings are logged. A `ZarrfuseError` of an extension is raised as it is, any other exception
+    as `RuntimeError`: an `OSError` of theirs is not an error of the store. Without `wait`, raises
+    `BlockingIOError` before it calls a plug-in, which may take long.
     """
     where = path or "the root array"
     for each in acting:

@@ -1,7 +1,6 @@
-"""What a view knows of a name, and how that is written as JSON.
+"""The facts on a name in a view, and how they are written as JSON.
 
-Used by all views, which fill in what they know; by the control files, the extended attributes and
-`zarrfuse info`, which show the JSON.
+Views make them. Control files, extended attributes and `zarrfuse info` show the JSON.
 """
 
 from collections.abc import Mapping
@@ -46,7 +45,7 @@ class ChunkFacts:
     stored_size: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """What is known, by name."""
+        """The members of the JSON."""
         told: dict[str, Any] = {"key": self.key, "chunk_coords": list(self.coords)}
         if self.parts is not None:
             told["parts"] = [part.to_json() for part in self.parts]
@@ -55,7 +54,7 @@ class ChunkFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a view knows of one name. What is None or empty is not known, and left out of the JSON.
+    """The facts on one name in a view. The JSON leaves out what is None or empty.
 
     Attributes:
         view: The name of the view.

@@ -1,7 +1,7 @@
-"""Whether a store holds any Zarr, as far as a short look tells.
+"""Looks for a short time whether a store holds any Zarr.
 
-Used by `daemon`, so that who mounts the wrong folder is told. It reads the document of the root, and of
-other folders their names only. `info` and `check`, which walk the whole store, do not need it.
+Used by `mount`, to warn a user who mounts the wrong folder. It reads the document of the root, and lists
+other folders. `info` and `check` walk the whole store and do not need it.
 """
 
 import time
@@ -15,13 +15,13 @@ from zarrfuse.views.nodes import DOCUMENTS, ReferencedNodes
 LOOKED_FOR_S = 0.25
 MOST_NAMES = 10_000
 LARGEST_READ = 1 << 20
-"""A document of the root that is larger (bytes) is not read: it takes long, and few are broken."""
+"""A larger document of the root (bytes) is not read: that takes too long."""
 
 
 def first_look(store: Store) -> str | None:
-    """A clause that says why there is nothing to see; None if there is, or if that takes too long.
+    """Why there is no Zarr in a store, as a clause; None if there is some, or the time is up.
 
-    Looks at `MOST_NAMES` names and for `LOOKED_FOR_S` at most, but for what one call of a store takes.
+    Stops after `MOST_NAMES` names, or at the end of the store call that is running after `LOOKED_FOR_S`.
     """
     until = time.monotonic() + LOOKED_FOR_S
     try:
@@ -36,7 +36,7 @@ def first_look(store: Store) -> str | None:
 
 
 def _root_document_size(store: Store) -> int | None:
-    """In bytes; None if there is no document."""
+    """Bytes of the document of the root; None if there is none."""
     for document in DOCUMENTS:
         try:
             entry = store.stat(document)
@@ -48,7 +48,7 @@ def _root_document_size(store: Store) -> int | None:
 
 
 def _may_hold_zarr(store: Store, until: float) -> bool:
-    """Whether any folder has a metadata document, the nearest to the root first."""
+    """Whether any folder has a metadata document; breadth first."""
     todo, seen = deque([""]), 0
     while todo:
         folder = todo.popleft()

@@ -1,10 +1,9 @@
-"""The files of a view by their whole keys, as a Zarr library asks for them.
+"""The files of a view by their whole keys, as Zarr libraries ask for them.
 
-Owns the way from a key to its folder: names looked up one by one, symlinks followed as the kernel
-does on a mount, and the folders that were found, kept so that the metadata of a node is not read
-again for each of its chunks. Who knows only keys has no folders: they are made for a key that is
-stored, and deleted behind the last one in them. Used by `keys_store`. Synchronous, for any thread; it
-must not know zarr-python or which view it walks.
+Owns the way from a key to its folder. It looks up the names one by one, follows symlinks as the kernel
+does, and caches the folders. Keys have no folders of their own: `store` makes those that a key needs, and
+`remove` deletes those that are empty then. Used by `zarr_python`. Synchronous, for any thread. It must not
+know zarr-python, or which view it walks.
 """
 
 import errno
@@ -33,14 +32,14 @@ from zarrfuse.views.base import Folder, join
 
 _MOST_LINKS = 40  # as many as Linux follows in one path
 _FOLDERS_KEPT = 1000
-_RACES_TOLERATED = 100  # in each, somebody else deleted a folder in which a key was to be stored
+_RACES_TOLERATED = 100  # a race: another process deletes the folder in which a key is being stored
 _PASSES = 4
 
 
 class Keys:
     """The files below `root`, by key.
 
-    `ttl_s`: how long, in seconds, to believe that a folder has not become something else.
+    `ttl_s`: how long a looked-up folder is cached, in seconds.
     """
 
     def __init__(self, root: Folder, ttl_s: float) -> None:
@@ -65,9 +64,9 @@ class Keys:
     def store(self, key: str, data: memoryview, *, new: bool = False) -> None:
         """Store bytes under `key`, and make the folders that it needs.
 
-        Whole or not at all where the view has private copies. `new`: raises `Exists` if there is
-        a file. Raises what `views.base.Folder.create` and `Writer.store` do, and `NotAFolder` where a
-        file lies in the way.
+        Chunks and documents are stored whole or not at all. With `new`, raises `Exists` for an existing
+        file. Raises what `views.base.Folder.create` and `store` raise, and `NotAFolder` if a file has the
+        name of one of the folders.
         """
         path, name = _changed(key)
         for attempt in range(_RACES_TOLERATED):
@@ -77,13 +76,10 @@ class Keys:
             except NotFound:
                 if attempt == _RACES_TOLERATED - 1:
                     raise
-                self._forget(path.partition("/")[0])  # any folder on the way may be gone
+                self._forget(path.partition("/")[0])  # any folder of the path may be gone
 
     def remove(self, key: str) -> None:
-        """Delete the file under `key`, and the folders above that are empty then.
-
-        Nothing happens if there is none.
-        """
+        """Delete the file under `key`, if there is one, and the folders above that are empty then."""
         path, name = _changed(key)
         try:
             self._folder(path).remove(name)
@@ -92,10 +88,10 @@ class Keys:
         self._tidy(path)
 
     def remove_folder(self, path: str) -> None:
-        """Delete a folder with all in it, and those above that are empty then; of `""`, what is in it.
+        """Delete a folder with all in it, if there is one, and those above that are empty then.
 
-        Nothing happens if there is none. Symlinks are deleted, and not followed. Raises `NotAFolder`
-        for a file.
+        The root (`""`) is emptied and stays. Symlinks are deleted, not followed. Raises `NotAFolder` for a
+        file.
         """
         if not path:
             self._empty(self._root)
@@ -121,7 +117,7 @@ class Keys:
     def names(self, path: str) -> Iterator[str]:
         """The names of files and folders in the folder `path`; none if there is no such folder.
 
-        Left out are those that no key leads through, such as a link to nothing.
+        Broken symlinks and denied folders are left out: no key leads through them.
         """
         try:
             folder = self._folder(path)
@@ -136,9 +132,9 @@ class Keys:
                 yield entry.name
 
     def walk(self, prefix: str) -> Iterator[str]:
-        """Every key that begins with `prefix`, in no order, as they are found.
+        """Every key that begins with `prefix`, in no order, as it is found.
 
-        A symlink to a folder above it is left out.
+        A symlink to a folder above itself is left out.
         """
         try:
             path, beginning = _split(prefix)
@@ -163,7 +159,7 @@ class Keys:
                     yield from self._walk(below, key, "", (*above, below.path))
 
     def _linked(self, path: str) -> Folder | None:
-        """The folder that a symlink leads to; None when it leads nowhere or in circles."""
+        """The folder that a symlink leads to; None if it is broken or circular."""
         try:
             return self._folder(path)
         except (NotFound, NotAFolder):
@@ -178,7 +174,7 @@ class Keys:
         return self._seen(path, wait, _MOST_LINKS)[0]
 
     def _seen(self, path: str, wait: bool, links: int) -> tuple[Folder, float]:
-        """The folder `path`, over at most so many symlinks, and when the way to it was looked at."""
+        """The folder `path` over at most `links` symlinks, and when its oldest name was looked up."""
         names: list[str] = []
         known = self._known(path)
         while known is None:
@@ -203,7 +199,7 @@ class Keys:
     def _below(
         self, folder: Folder, seen_at: float, name: str, path: str, wait: bool, links: int
     ) -> tuple[Folder, float]:
-        """The folder `name` in one, and when the oldest on the way there was looked at."""
+        """The folder `name` in `folder`, and when the oldest name of its path was looked up."""
         entry = folder.lookup(name, wait=wait)
         if entry.kind is Kind.LINK:
             if not links:
@@ -218,7 +214,7 @@ class Keys:
             with self._lock:
                 known, _ = self._folders.get(path, (below, 0.0))
             if known.path == below.path:
-                below = known  # the same place as before, and it knows its node
+                below = known  # which has read its node
         elif entry.denied:
             raise Denied(f"{path} leads out of the store")
         else:
@@ -234,13 +230,13 @@ class Keys:
         try:
             if data:
                 copy.write(data, 0)
-            if isinstance(copy, WorkingCopy):  # else a file for which nothing is stored
+            if isinstance(copy, WorkingCopy):  # else it is a transient file of `plain`
                 folder.store(name, copy)
         finally:
             copy.close()
 
     def _made(self, path: str) -> Folder:
-        """The folder `path`, made if it is not there, and so are those above."""
+        """The folder `path`; it and those above are made if they are missing."""
         try:
             return self._folder(path)
         except NotFound:
@@ -250,7 +246,7 @@ class Keys:
             return self._folder(path)
 
     def _tidy(self, path: str) -> None:
-        """Delete a folder, and those above, as long as they are empty."""
+        """Delete a folder and those above, up to the first that is not empty."""
         while path:
             above, name = _split(path)
             try:
@@ -269,8 +265,8 @@ class Keys:
     def _empty(self, folder: Folder) -> None:
         """Delete all that is in a folder.
 
-        The metadata last, so that chunks are deleted as such. Behind it, other files may be shown that
-        it hid, and those of a node that was refused can be deleted: hence the passes.
+        Metadata is deleted last, so that chunks are deleted with all their parts. Then files may appear
+        that it hid, or that could not be deleted while the node was refused: hence several passes.
         """
         problem: ZarrfuseError | None = None
         for _ in range(_PASSES):
@@ -292,7 +288,7 @@ class Keys:
             raise problem
 
     def _forget(self, path: str) -> None:
-        """No longer know the folder `path`, and those in it."""
+        """Drop the folder `path` and those below it from the cache."""
         with self._lock:
             below = f"{path}/" if path else ""
             for known in [each for each in self._folders if f"{each}/".startswith(below)]:
@@ -300,7 +296,7 @@ class Keys:
 
 
 def _scanned(folder: Folder) -> Iterator[Entry]:
-    """What is in a folder; nothing if it is gone since it was found."""
+    """The entries of a folder; none if it was deleted meanwhile."""
     try:
         yield from folder.scan()
     except (NotFound, NotAFolder):
@@ -316,7 +312,7 @@ def _split(key: str) -> tuple[str, str]:
 
 
 def _changed(key: str) -> tuple[str, str]:
-    """The folder of a key that is to be changed, and the name in it. Raises `Denied` for our own."""
+    """`_split` of a key that is to be changed. Raises `Denied` for zarrfuse's own folder."""
     path, name = _split(key)
     if key.partition("/")[0] == OWN_NAME:
         raise Denied(f"{key} is where zarrfuse keeps its own files")

@@ -1,8 +1,8 @@
-"""Finds and reads the metadata document of a folder, and reads it again when it has changed.
+"""Reads the metadata document of a folder, and reads it again when it has changed.
 
-Owns which document makes a folder a node, what is known when it cannot be read, and the reading of
-other nodes that a document refers to. Used by the views that understand Zarr. Nothing is read before
-a folder is looked at. What this process itself writes it is told of by `Changes`, and reads at once.
+Owns which document makes a folder a node, what is known of a node whose document cannot be read, and the
+nodes that a document refers to. Used by all views but `raw`. A document is read when the folder is first
+used. `Changes` tells of documents that this process writes, so that they are read again at once.
 """
 
 import errno
@@ -29,23 +29,29 @@ _V2_PARSERS: dict[str, Callable[[bytes, bytes | None], Node]] = {
     ".zgroup": parse_v2_group,
 }
 DOCUMENTS = ("zarr.json", *_V2_PARSERS)
-"""Names of the documents that make a folder a node; the first that is there counts."""
+"""Names of the documents that make a folder a node; the first that exists counts."""
 LARGEST_DOCUMENT = 64 << 20
-"""No document larger than this (bytes) is read; consolidated metadata of 50,000 nodes is smaller."""
+"""Larger documents (bytes) are not read. Consolidated metadata of 50,000 nodes is smaller."""
 _REFERENCED_KEPT = 256
-"""So many nodes that others refer to are kept: those that were asked for last."""
+"""How many referenced nodes are cached."""
 _CHANGES_KEPT = 10_000
-"""So many folders with documents that were written are remembered one by one."""
+"""How many changed folders are remembered one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A folder that is a node: `node`, or why there is none (`error`).
+    """A folder with a metadata document: the `node`, or why it is not loaded (`error`).
 
-    `is_group` tells that files beside its document belong to no array, also when it has an error.
-    `stamp` are the size and time of the document, `identity` is its `Entry.identity`, `mtime_ns` the time
-    of the newest of all documents that count, all from before they were read: what was changed since has
-    others. `access` is what all of these documents permit together.
+    Attributes:
+        path: The path of the folder.
+        document: The name of the document.
+        node: What the document describes; None with an `error`.
+        error: A sentence that begins with the document.
+        is_group: Whether it is a group, also with an `error`: files beside its document belong to no array.
+        stamp: Size and time of the document, from before it was read.
+        mtime_ns: Time of the newest document that was read for it: its own, attributes, references.
+        identity: `Entry.identity` of the document.
+        access: What all these documents together permit.
     """
 
     path: str
@@ -65,18 +71,17 @@ class Loaded:
 
 
 class Changes:
-    """What this process has changed of the metadata of a store, so that it is seen at once.
+    """Counts the changes that this process makes to metadata, so that they are seen at once.
 
-    Without this it would be believed for a while that nothing has changed, and a document that is
-    as long as before and written within one tick of the clock would be taken for the one before.
-    For any thread.
+    Without it, cached metadata would be used until its TTL is over, and a document of the same length
+    that is written within one tick of the clock would be taken for the one before. For any thread.
     """
 
     __slots__ = ("_folders", "_lock", "_of_all", "count")
 
     def __init__(self) -> None:
         self.count = 0
-        """How many changes there were: as long as it is the same, nothing was changed."""
+        """The number of changes so far."""
         self._of_all = 0
         self._folders: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -100,13 +105,13 @@ class Changes:
             self.count += 1
 
     def _forget(self) -> None:
-        """From now on all folders are taken for changed."""
+        """Take all folders for changed."""
         self._of_all = self.count + 1
         self._folders = {}
 
 
 class _Document:
-    """The document of one folder, read again when it has changed; its references are not followed."""
+    """The document of one folder, without its references; read again when it has changed."""
 
     __slots__ = ("_changes", "_lock", "_path", "_read", "_signature", "_store")
 
@@ -120,11 +125,11 @@ class _Document:
 
     @property
     def last(self) -> Loaded | None:
-        """What it said when it was last looked at."""
+        """What was read last."""
         return self._read
 
     def current(self, *, wait: bool = True) -> Loaded | None:
-        """What it says now: the same object as long as it is the same document, or None.
+        """What it says now, or None: the same object as long as the document is the same.
 
         `BlockingIOError` as for stores.
         """
@@ -132,7 +137,7 @@ class _Document:
         for document in DOCUMENTS:
             try:
                 entry = self._store.stat(join(self._path, document), wait=wait)
-            except (NotFound, NameTooLong):  # of a longer name there is nothing
+            except (NotFound, NameTooLong):
                 continue
             if entry.kind is Kind.FILE:
                 return self._take(document, entry, change, wait)
@@ -161,17 +166,17 @@ class _Document:
         return self._read
 
     def _attributes(self, wait: bool) -> Entry | None:
-        """The entry of the attributes of a node of Zarr v2, which are a file of their own."""
+        """The entry of `.zattrs`, which has the attributes of a node of Zarr v2."""
         try:
             return self._store.stat(join(self._path, ".zattrs"), wait=wait)
         except BlockingIOError:
             raise
-        except Exception:  # whatever a store raises: reading them will tell of it
+        except Exception:  # whatever a store raises; reading the file raises it again
             return None
 
 
 class _Referenced(_Document):
-    """A document, and when it was last looked at: the time, and the count of changes."""
+    """A document with the time, and the count of changes, of the last check."""
 
     __slots__ = ("checked_at",)
 
@@ -181,14 +186,14 @@ class _Referenced(_Document):
 
 
 _Seen: TypeAlias = dict[str, Loaded | None]
-"""What was found at the paths that a document refers to."""
+"""The nodes at the paths that a document refers to."""
 
 
 class ReferencedNodes:
-    """The nodes that others refer to, shared by all folders of a view.
+    """The nodes that other nodes refer to, shared by all folders of a view.
 
-    Ten thousand arrays that refer to one group read it once. `ttl_s`: how long to believe that
-    nothing has changed without looking, in seconds; `changes`: what is known to have changed.
+    Ten thousand arrays that refer to one group read it once. `ttl_s`: seconds until a document is checked
+    again; `changes`: those of this process.
     """
 
     def __init__(self, store: Store, ttl_s: float, changes: Changes | None = None) -> None:
@@ -203,7 +208,7 @@ class ReferencedNodes:
 
         It is the same object as long as the document is the same.
         """
-        with self._lock:  # held for no longer than this: whoever must not wait comes by, too
+        with self._lock:  # for this only: the event loop takes it, too
             document = self._known.get(path)
             if document is None:
                 document = self._known[path] = _Referenced(self._store, path, self.changes)
@@ -217,11 +222,10 @@ class ReferencedNodes:
 
 
 class NodeOf(_Document):
-    """The node of one folder, kept as long as its document is the same and those it refers to are.
+    """The node of one folder, cached as long as its document and those it refers to are the same.
 
-    `ttl_s`: how long to believe that nothing has changed without looking, in seconds. `report`: told
-    why a document is not loaded; with the size and time of the document. `referenced`: where nodes
-    that are referred to come from; its own if left out.
+    `ttl_s`: seconds until they are checked again. `report`: called with the reason if a document is not
+    loaded, and its size and time. `referenced`: the nodes that it may refer to; its own if left out.
     """
 
     __slots__ = ("_checked_at", "_referenced", "_report", "_state", "_ttl_s")
@@ -239,18 +243,17 @@ class NodeOf(_Document):
         self._report = report
         self._ttl_s = ttl_s
         self._checked_at = -inf
-        # One attribute, so that another thread sees all of it change at once: what the document
-        # says, what those said that it refers to, what comes of them, and the count of changes
-        # from before they were looked at.
+        # One tuple, so that other threads see it change at once: the document, those it refers to, the
+        # node made of them, and the count of changes before they were checked.
         self._state: tuple[Loaded | None, _Seen, Loaded | None, int] = (None, {}, None, 0)
 
     @property
     def good_until(self) -> float:
-        """How long what `get` returned counts, by the monotonic clock, if nothing is changed here."""
+        """When the result of `get` expires, by the monotonic clock, if this process changes nothing."""
         return self._checked_at + self._ttl_s
 
     def get(self, *, wait: bool = True, fresh: bool = False) -> Loaded | None:
-        """The node, or None for a folder that is none; `fresh`: as it is now, whatever the `ttl_s`.
+        """The node, or None for a folder that is none; `fresh`: check it now, whatever the `ttl_s`.
 
         `BlockingIOError` as for stores.
         """
@@ -272,11 +275,11 @@ class NodeOf(_Document):
             return all(self._referenced.get(path, wait=wait) is node for path, node in seen.items())
         except BlockingIOError:
             raise
-        except Exception:  # whatever a store raises: it is asked again, and then told of
+        except Exception:  # whatever a store raises; reading it again reports that
             return False
 
     def _complete(self, source: Loaded | None, count: int, wait: bool) -> Loaded | None:
-        """Follow the references of a document, and keep what comes of it."""
+        """Follow the references of a document, and cache the result."""
         seen: _Seen = {}
         loaded = source
         if source is not None and source.node is not None and source.node.references:
@@ -316,7 +319,7 @@ class NodeOf(_Document):
 
 
 def _load(store: Store, path: str, document: str, size: int) -> tuple[Loaded, bool]:
-    """The node of a folder, and whether the outcome lasts until the document changes."""
+    """The node of a folder, and whether the result holds until the document changes."""
     key = join(path, document)
     is_v2 = document in _V2_PARSERS
     if size > LARGEST_DOCUMENT:

@@ -1,8 +1,8 @@
-"""Ordinary files of a view: what is neither a chunk nor a metadata document, so one stored file.
+"""Ordinary files of a view: each is one stored file, neither a chunk nor a metadata document.
 
-Owns how such a file is opened on either kind of store. Used by `raw`, for all files, and by the views
-of chunks for the others; it must not know which names these are. Where commits change files `in_place`,
-what is opened is the stored file; elsewhere it is a working copy, stored whole.
+Owns how such a file is opened. In a store that changes files `in_place` the stored file is opened, in any
+other a working copy, which is stored whole. Used by `raw` for all files, and by the other views. It must
+not know which names are ordinary files.
 """
 
 from zarrfuse.errors import Exists, IsAFolder, NotFound
@@ -15,7 +15,7 @@ from zarrfuse.transactions.working_copy import WorkingCopy
 def create(
     commits: Commits, key: str, *, exclusive: bool = False, given: Access | None = None
 ) -> Writer:
-    """A new, empty file. See `views.base.Folder.create`."""
+    """Create an empty file. See `views.base.Folder.create`."""
     if commits.in_place:
         return commits.store.edit(key, create=True, exclusive=True, given=given)
     try:
@@ -31,7 +31,7 @@ def create(
 
 
 def new_copy(commits: Commits, *, exclusive: bool, given: Access | None) -> WorkingCopy:
-    """An empty working copy, which gets mode and owner when it is stored, if the store has these."""
+    """An empty working copy. It gets its mode and owner when it is stored, if the store keeps these."""
     copy = WorkingCopy(commits, is_new=exclusive)
     if commits.in_place:
         copy.given = given
@@ -39,7 +39,7 @@ def new_copy(commits: Commits, *, exclusive: bool, given: Access | None) -> Work
 
 
 def write(commits: Commits, key: str) -> Writer:
-    """A file that is there, to be written. See `views.base.Folder.write`."""
+    """Open an existing file for writing. See `views.base.Folder.write`."""
     if commits.in_place:
         return commits.store.edit(key)
     _check_file(commits.store.stat(key).kind, key)
@@ -60,7 +60,7 @@ def store(commits: Commits, key: str, copy: WorkingCopy, *, sync: bool) -> None:
 
 
 def open_(store: WritableStore, key: str, *, wait: bool = True) -> Reader:
-    """A file, to be read as it is and will be. See `views.base.Folder.open`."""
+    """Open a file for reading; changes in place are seen. See `views.base.Folder.open`."""
     if store.in_place:
         try:
             return store.edit(key, write=False, wait=wait)

@@ -1,4 +1,4 @@
-"""What a view is made of. Used by `choice`, and by the module `root` of each view."""
+"""A store with the options of a view. Made by `choice`, used by the module `root` of each view."""
 
 import os
 from collections.abc import Collection
@@ -24,11 +24,11 @@ class ViewSource:
 
     Attributes:
         store: What is shown.
-        ttl_s: How long to believe that metadata has not changed, in seconds.
-        commits: What stores chunks; None for a view that is read only.
-        root_name: What renderings of the root are called.
+        ttl_s: Seconds until cached metadata is checked again.
+        commits: What stores chunks; None for a read-only view.
+        root_name: The name of renderings of the root.
         formats: The renderings to show, of `config.FORMATS`.
-        cache: Holds decoded chunks; None for one of the default size.
+        cache: The cache of decoded chunks; None for one of the default size.
     """
 
     store: Store
@@ -40,7 +40,7 @@ class ViewSource:
 
     @cached_property
     def chunks(self) -> ChunksView:
-        """The `chunks` view, of which the others are made: one for all."""
+        """The `chunks` view, on which the other views are built."""
         return ChunksView(self.store, self.ttl_s, self.commits, is_fill=_is_fill, links=True)
 
 
@@ -51,7 +51,7 @@ def _is_fill(*told: Any) -> bool:
 
 
 def root_name(source: str) -> str:
-    """What the renderings at the root of a source are called: see `spec.paths.title_of`."""
+    """The name of renderings at the root of a source; see `spec.paths.title_of`."""
     name = os.path.basename(source)
     for ending in ZIP_ENDINGS:
         name = name.removesuffix(ending)
@@ -59,9 +59,9 @@ def root_name(source: str) -> str:
 
 
 def default_cache_bytes() -> int:
-    """How many bytes of decoded chunks are kept unless told otherwise.
+    """The default size of the cache of decoded chunks, in bytes.
 
-    A quarter of the memory that this machine or container has, and no more than 256 MiB.
+    A quarter of the memory of this machine or container, and at most 256 MiB.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:

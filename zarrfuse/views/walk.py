@@ -1,7 +1,7 @@
 """Walks the nodes of a view, parents first, as they are found.
 
-Used by `info`, and by `control`, which tells of many nodes in one file: asked for one after the
-other through a mount, each costs a dozen requests. Knows of a node only its facts.
+Used by `info`, and by the control files, one of which has the facts on many nodes: a node of its own file
+costs a dozen requests through a mount. It knows nothing of a node but its facts.
 """
 
 import json
@@ -18,22 +18,22 @@ TOLD_WITHIN_S = 2.0
 
 
 class Walkable(Protocol):
-    """What is walked: a folder of a view (`ToldFolder`), or what a mount tells of one."""
+    """A folder that can be walked: one of a view (`ToldFolder`), or one of a mount (`cli.info`)."""
 
     path: str
 
     def list(self) -> dict[str, Entry]:
-        """Its names."""
+        """Its entries by name."""
 
     def child(self, name: str) -> "Walkable":
-        """The folder of a name in it."""
+        """The subfolder of this name."""
 
     def told(self) -> Mapping[str, Any]:
-        """What is known of it: `views.facts.Facts` as JSON."""
+        """Its facts: `views.facts.Facts.to_json`."""
 
 
 class ToldFolder:
-    """A folder of a view, to be walked."""
+    """A folder of a view that can be walked."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -54,10 +54,13 @@ class ToldFolder:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A folder that was come to.
+    """A folder that the walk has reached.
 
-    `place` says of it, and of each folder above it, whether it is the last in the one above; that of
-    the first is empty. `folders` are the names of those in it, sorted.
+    Attributes:
+        place: For each folder above it and itself, whether it is the last of its siblings; empty for the
+            first folder of the walk.
+        facts: Its facts as JSON.
+        folders: The sorted names of its subfolders.
     """
 
     place: tuple[bool, ...]
@@ -66,10 +69,10 @@ class Found:
 
 
 def walk(folder: Walkable) -> Iterator[Found]:
-    """Every folder at and below `folder`, parents first.
+    """Yield `folder` and every folder below it, parents first.
 
-    Below an array nothing is looked for: what is there are its chunks. A folder below that cannot
-    be looked into is told of with its `error`, and the rest goes on.
+    Folders in arrays are left out: they hold chunks. A folder that cannot be listed has an `error` among
+    its facts, and the walk goes on.
     """
     todo: list[tuple[tuple[bool, ...], Walkable]] = [((), folder)]
     while todo:
@@ -90,13 +93,12 @@ def walk(folder: Walkable) -> Iterator[Found]:
 
 
 def told_below(folder: Folder) -> bytes:
-    """The `facts` and the `folders` of each folder at and below `folder` by its path, as JSON.
+    """The `facts` and `folders` of `folder` and each folder below it, by its path, as JSON.
 
-    Of as many as are found in `TOLD_WITHIN_S`, of `folder` itself in any case: those that are named
-    and not told of can be asked for.
+    Stops after `TOLD_WITHIN_S`: a folder that is named and has no facts here is asked for again.
     """
     until = time.monotonic() + TOLD_WITHIN_S
-    told = []  # as text at once, which takes a quarter of the memory
+    told = []  # text, which takes a quarter of the memory of objects
     for found in walk(ToldFolder(folder)):
         value = {"facts": found.facts, "folders": found.folders}
         told.append(f"{json.dumps(found.facts['path'])}: {json.dumps(value)}".encode())

@@ -12,7 +12,7 @@ from zarrfuse.views.facts import Facts
 
 
 class SideBySide(Folder):
-    """The root: a folder for each view, as old as the store's own."""
+    """The root: a folder for each view, with the time of the store's root."""
 
     path = ""
 
@@ -38,11 +38,11 @@ class SideBySide(Folder):
         return self._views[name]
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
-        """There are no files here."""
+        """Raises `NotFound`: there are only folders."""
         raise NotFound(f"no file {name}")
 
     def readlink(self, name: str) -> str:
-        """There are no links here."""
+        """Raises `NotFound`: there are no links."""
         raise NotFound(f"no link {name}")
 
     def facts(self, name: str | None) -> Facts:
@@ -53,7 +53,7 @@ class SideBySide(Folder):
 
 
 class _Below:
-    """A folder of one of the views, at its place below theirs."""
+    """A folder of one of the views, with the name of the view in front of its path."""
 
     def __init__(self, view: str, folder: Folder) -> None:
         self._view = view
@@ -92,6 +92,6 @@ class _Below:
         return to._folder
 
     def facts(self, name: str | None) -> Facts:
-        """See `views.base.Folder`; the path is that below all views."""
+        """See `views.base.Folder`; the path begins with the view."""
         path = self.path if name is None else join(self.path, name)
         return replace(self._folder.facts(name), path=path)

@@ -1,10 +1,9 @@
 """Judges the journals of a store by the metadata of its arrays.
 
-Owns what a journal may name: the parts of the chunk that it is of, and at most one file to be deleted that
-became the chunk (one beside it that is no document and no part of another chunk), or the parts of another
-chunk of the array, which is renamed. So a journal that comes
-with a dataset, or that somebody has left in a store which others own, can do no more than what is
-written there. Used by who opens a store to look at it or write it.
+A journal may write the parts of its chunk. It may delete the parts of one other chunk of the array, that is
+renamed, or one file beside the chunk that became it, neither a document nor a part of another chunk. So a
+journal that comes with a dataset can do no harm. Used by `mount`, `cli`, `check` and `zarr_python`, when
+they open a store.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from zarrfuse.views.nodes import Loaded, NodeOf
 
 
 def judge_of(store: Store) -> Judge:
-    """What judges the journals of a store, by its documents as they are stored."""
+    """The function that judges the journals of a store by its stored documents."""
     stored = unwrapped(store)
     return lambda journal: _problem(stored, journal)
 

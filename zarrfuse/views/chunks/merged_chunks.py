@@ -1,8 +1,8 @@
 """The chunks of an array that are stored in parts, as one file each.
 
-Owns which stored names are parts of which chunk, and looking at, listing and opening all parts of a
-chunk together. Used by `chunks`. It must not know nodes beyond the one array, or how chunks are
-written; `writing.snapshot` keeps it from seeing a chunk half old, half new.
+Owns which stored names are parts of which chunk, and how all parts of a chunk are listed, looked up and
+opened together. `transactions.snapshot` makes sure that they are of one moment. It must not know other
+nodes, or how chunks are written.
 """
 
 import errno
@@ -24,18 +24,18 @@ from zarrfuse.views.facts import PartFacts
 Found = TypeVar("Found", Entry, Reader)
 
 OPEN_PARTS = 16
-"""A chunk of up to so many parts holds them open; of more, each is opened when it is read."""
+"""A chunk of at most so many parts keeps them open. Of one with more, a part is opened when it is read."""
 WRITABLE_OPEN_PARTS = 1000
-"""The same where chunks may be written: whoever has one open goes on reading the old bytes. Of more
-parts, as of those that a process may not hold open, those that were replaced are ESTALE."""
+"""The same in a writable view, where a reader of a replaced chunk goes on reading the old bytes. A chunk
+with more parts, or with more than the process may open, is ESTALE when it is replaced."""
 _MILLISECOND_NS = 1_000_000
 _TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class PartStore(NamedTuple):
-    """Where parts are stored.
+    """The store of the parts.
 
-    `open_parts`: chunks of at most so many hold them open. `report` is told of chunks that are not whole.
+    `open_parts`: a chunk of at most so many parts keeps them open. `report`: called for incomplete chunks.
     """
 
     store: Store
@@ -44,7 +44,7 @@ class PartStore(NamedTuple):
 
 
 class InParts:
-    """An array of parts, seen from a folder at or below it; `prefix` leads from it to the folder."""
+    """The chunks in one folder at or below an array; `prefix` leads from the array to the folder."""
 
     __slots__ = ("_from", "node", "parts", "path", "prefix")
 
@@ -62,28 +62,28 @@ class InParts:
         return self.node.chunk_at(self.prefix + name) is not None
 
     def chunk_of(self, name: str) -> str | None:
-        """The key, relative to the array, of the chunk that a stored name is a part of."""
+        """The key, relative to the array, of the chunk that the stored `name` is a part of."""
         for key, _ in self.parts.candidates(self.prefix + name):
             if self.node.chunk_at(key) is not None:
                 return key
         return None
 
     def entry(self, name: str, *, wait: bool = True) -> Entry | None:
-        """A chunk as a listing shows it; None if none of its parts is stored."""
+        """The entry of a chunk; None if no part of it is stored."""
         keys = self._part_keys(name)
         if not wait and len(keys) > OPEN_PARTS:
             raise BlockingIOError(errno.EAGAIN, "so many parts take their time")
         parts = self._stat_all(keys, wait)
         present = [part for part in parts if part is not None]
-        # All parts, or none, make the old or the new chunk, of which one part at most differs in
-        # size. Only of others it has to be known whether somebody is writing.
+        # If all parts are stored, or none, the entry is right also while the chunk is being replaced. Only
+        # an incomplete chunk has to be looked at again when no commit runs.
         if 0 < len(present) < len(keys):
             parts = self._of_one_moment(name, self._stat_all, wait)
             present = [part for part in parts if part is not None]
         return _summed(name, present) if present else None
 
     def facts(self, name: str) -> tuple[tuple[PartFacts, ...], str | None]:
-        """The stored parts of a chunk, and what is wrong with them."""
+        """The parts of a chunk, and why it cannot be read, or None."""
         keys = self._part_keys(name)
         entries = self._of_one_moment(name, self._stat_all, True)
         sizes = [None if entry is None else entry.size for entry in entries]
@@ -91,7 +91,7 @@ class InParts:
         return parts, self.parts.problem(sizes)
 
     def merged(self, stored: dict[str, Entry]) -> dict[str, Entry]:
-        """What is shown of a listing of the folder."""
+        """The entries that are shown for the stored entries of the folder."""
         shown = dict(stored)
         found: dict[str, list[Entry]] = {}
         for name, entry in stored.items():
@@ -107,13 +107,13 @@ class InParts:
                 if self.prefix == folder + slash:
                     found.setdefault(own_name, []).append(entry)
             elif self.is_chunk(name):
-                del shown[name]  # a file under a chunk's key that is none of its parts
+                del shown[name]  # it has the key of a chunk, but is no part of it
         for chunk, parts in found.items():
             shown[chunk] = _summed(chunk, parts)
         return shown
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
-        """Open a chunk. One that is not whole opens, and each read says why. Raises `NotFound`."""
+        """Open a chunk. Reads of an incomplete one raise `Corrupt`. Raises `NotFound`."""
         opened = self._of_one_moment(name, self._open_all, wait)
         try:
             present = [reader for reader in opened if reader is not None]
@@ -140,7 +140,7 @@ class InParts:
 
     @property
     def _folder(self) -> str:
-        """The path of the folder that it is seen from."""
+        """The path of the folder."""
         return join(self.path, self.prefix.rstrip("/")).rstrip("/")
 
     def _chunk_key(self, name: str) -> str:
@@ -154,7 +154,7 @@ class InParts:
     def _of_one_moment(
         self, name: str, look: Callable[[list[str], bool], list[Found | None]], wait: bool
     ) -> list[Found | None]:
-        """What `look` finds of the parts of a chunk, all of the old or all of the new one."""
+        """The result of `look` for the parts of a chunk: all of the old one, or all of the new one."""
         keys = self._part_keys(name)
         if not wait and len(keys) > OPEN_PARTS:
             raise BlockingIOError(errno.EAGAIN, "so many parts take their time")
@@ -172,7 +172,7 @@ class InParts:
     def _are_still(
         self, keys: Sequence[str], found: Sequence[Entry | Reader | None], wait: bool
     ) -> bool:
-        """Whether what was found in front of the last part is still stored."""
+        """Whether the parts before the last are still those that were found."""
         store = self._from.store
         for key, part in zip(keys[:-1], found, strict=False):
             if part is None or isinstance(part, Entry):
@@ -190,7 +190,7 @@ class InParts:
         return True
 
     def _parts_below(self, name: str) -> Iterable[tuple[str, Entry]]:
-        """(chunk name, stored part) for the parts of chunks of this folder in its sub-folder."""
+        """(chunk name, stored part) for parts in a subfolder that belong to chunks of this folder."""
         for suffix in self.parts.nested:
             head = suffix.partition("/")[0]
             if name.endswith(head):
@@ -215,7 +215,7 @@ class InParts:
         return entries
 
     def _stat(self, key: str, wait: bool) -> Entry:
-        """The entry of a stored part, with what the folders permit that it alone lies in."""
+        """The entry of a stored part. Its access allows for the folders that are not shown."""
         entry = self._from.store.stat(key, wait=wait)
         if not self.parts.nested:
             return entry
@@ -265,7 +265,7 @@ class InParts:
 
 
 def _summed(name: str, parts: Sequence[Entry]) -> Entry:
-    """The chunk of these parts. It permits what all of them do."""
+    """The entry of a chunk of these parts. It permits what all of them permit."""
     return Entry(
         name,
         Kind.FILE,
@@ -279,10 +279,10 @@ def _summed(name: str, parts: Sequence[Entry]) -> Entry:
 
 
 def _time_of(parts: Sequence[Entry | Reader]) -> int:
-    """The time of the newest part; below a millisecond it tells the times of all, if they differ.
+    """The time of the newest part. If times differ, digits below a millisecond are a hash of all times.
 
-    The kernel keeps its pages of a file as long as its size and time are the same. A part that is
-    replaced by one that is not the newest (`rsync -t`, a clock that was set back) must change it.
+    The kernel keeps cached pages of a file while its size and time are the same. So the time has to change,
+    too, when a part is replaced that is not the newest (`rsync -t`, a clock that was set back).
     """
     times = sorted(part.mtime_ns for part in parts)  # a listing has them in any order
     newest = times[-1]

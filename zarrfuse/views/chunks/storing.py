@@ -1,8 +1,7 @@
-"""Chunks as they are stored: which bytes go under which keys, and which chunks are not stored at all.
+"""Stores chunks: which bytes go under which keys, and which chunks are not stored at all.
 
-Owns the splitting of a chunk by its parts' sizes, what is said of bytes that do not fit, and the
-skipping of empty chunks (ZEP 10). Used by `chunk_writing`. It must not know the names that a view
-shows, or who writes.
+Owns how a chunk is split by the sizes of its parts, the errors for bytes that do not fit, and the skipping
+of empty chunks (ZEP 10). Used by `writing`. It must not know the names that a view shows.
 """
 
 from collections.abc import Callable
@@ -29,7 +28,7 @@ from zarrfuse.transactions.spool import Spool
 from zarrfuse.views.base import join
 
 _LARGEST_JUDGED = 256 << 20
-"""A chunk of more bytes is stored without looking whether it is empty: it is decoded for that."""
+"""A chunk of more bytes is stored without a check whether it is empty, for which it is decoded."""
 
 IsFill: TypeAlias = Callable[[ArrayNode, bytes | bytearray], bool]
 """Whether the bytes of a chunk of an array hold nothing but its fill value."""
@@ -37,7 +36,7 @@ IsFill: TypeAlias = Callable[[ArrayNode, bytes | bytearray], bool]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk of the grid of an array. `array` is the path of that, and `key` relative to it."""
+    """A chunk of the grid of an array; `array`: the path of the array, `key`: relative to it."""
 
     node: ArrayNode
     array: str
@@ -55,14 +54,14 @@ class Chunk:
 
     @property
     def stored(self) -> list[str]:
-        """The keys that it is stored under, in the order of its bytes."""
+        """The keys of its parts, in the order of its bytes."""
         if self.node.parts is None:
             return [self.path]
         return [self.path + leaf.key_suffix for leaf in self.node.parts.leaves]
 
     @property
     def folders(self) -> list[str]:
-        """The folders of its own that parts lie in, the innermost first."""
+        """The folders that hold only its parts, the innermost first."""
         found = set()
         above = self.path.rpartition("/")[0]
         for suffix in () if self.node.parts is None else self.node.parts.nested:
@@ -73,7 +72,7 @@ class Chunk:
         return sorted(found, key=len, reverse=True)
 
     def refuse_unwritable(self) -> None:
-        """Raises `NotSupported` for a chunk that nobody could split."""
+        """Raises `NotSupported` for a chunk that cannot be split."""
         parts = self.node.parts
         if parts is not None and not parts.writable:
             count = sum(leaf.size is None for leaf in parts.leaves)
@@ -83,7 +82,7 @@ class Chunk:
             )
 
     def targets(self, nbytes: int) -> list[Target]:
-        """Which of its bytes go under which key. Raises `PartsDoNotFit`."""
+        """Which range of its bytes goes under which key. Raises `PartsDoNotFit`."""
         if self.node.parts is None:
             return [Target(self.path, 0, nbytes)]
         try:
@@ -95,7 +94,7 @@ class Chunk:
 
 
 class ChunkStoring:
-    """Stores and deletes the chunks of one view. `is_fill` decides which are empty; without it none."""
+    """Stores and deletes the chunks of one view. `is_fill` says which are empty; without it, none is."""
 
     def __init__(self, commits: Commits, is_fill: IsFill | None) -> None:
         self._commits = commits
@@ -111,9 +110,9 @@ class ChunkStoring:
         sync: bool = False,
         new: bool = False,
     ) -> None:
-        """Store the bytes of a spool file as a chunk, or delete it if they are an empty chunk.
+        """Store the bytes of a spool file as a chunk, or delete the chunk if they are empty.
 
-        Raises `PartsDoNotFit`, with `new` `Exists`, and what stores raise; the chunk is as before.
+        Raises `PartsDoNotFit`, `Exists` with `new`, and what stores raise. The chunk is then as before.
         """
         targets = chunk.targets(spool.size)
         if self._is_empty(chunk, spool.size, lambda: _bytes_of(spool)):
@@ -126,10 +125,10 @@ class ChunkStoring:
     def store_file(
         self, chunk: Chunk, source_key: str, *, keep: bool = False, new: bool = False
     ) -> bool:
-        """Store a stored file, which is gone then unless `keep`, as a chunk with the same time.
+        """Store a stored file as a chunk with the same time, and delete the file unless `keep`.
 
-        True if it has only got another name, False if it was split, or is empty and was deleted.
-        Raises as `store_spool`.
+        True if the file was renamed, False if it was split, or was empty and was deleted. Raises as
+        `store_spool`.
         """
         store = self._commits.store
         nbytes = store.stat(source_key).size
@@ -143,9 +142,9 @@ class ChunkStoring:
         return len(targets) == 1
 
     def rename(self, chunk: Chunk, to: Chunk, *, new: bool) -> bool:
-        """Make a chunk in several parts another one of its array; `new`: raises `Exists` if that is there.
+        """Rename a chunk in several parts to another one of its array; with `new`, raises `Exists`.
 
-        Whether that was done: not for a chunk that is not whole, or in a store where files have one name.
+        False, with nothing done, for an incomplete chunk, and in a store without hard links.
         """
         if (chunk.node, chunk.array) != (to.node, to.array) or len(chunk.stored) < 2:
             return False
@@ -158,7 +157,7 @@ class ChunkStoring:
 
     def delete(self, chunk: Chunk) -> None:
         """Delete a chunk, which is all of its parts. Raises `NotFound`, `IsAFolder`."""
-        # Those that are not there now are deleted, too: somebody may be storing the chunk.
+        # All parts are deleted, not only those that exist now: another process may be storing the chunk.
         stored = [key for key in chunk.stored if self._may_be_file(key)]
         if not stored:
             raise IsAFolder(f"{chunk.path} is a folder")
@@ -166,9 +165,9 @@ class ChunkStoring:
         self.remove_folders(chunk)
 
     def remove_folders(self, chunk: Chunk) -> None:
-        """Delete the folders that the parts of a chunk lay in, where nothing else is in them.
+        """Delete the folders that held only parts of the chunk, if they are empty.
 
-        Such a folder may have the very name of the chunk, which then could not be created.
+        One of them may have the name of the chunk, which could not be created then.
         """
         for folder in chunk.folders:
             with suppress(NotEmpty, NotFound, NotAFolder, NotSupported, Denied):
@@ -193,13 +192,13 @@ class ChunkStoring:
     def _is_empty(
         self, chunk: Chunk, nbytes: int, content: Callable[[], bytes | bytearray]
     ) -> bool:
-        """Whether a chunk holds nothing but the fill value, and its array wants no such chunks."""
+        """Whether a chunk holds only the fill value, and its array does not store such chunks."""
         if chunk.node.write_empty_chunks or self._is_fill is None or nbytes > _LARGEST_JUDGED:
             return False
         return self._is_fill(chunk.node, content())
 
     def _skip(self, chunk: Chunk, *, sync: bool = False, new: bool) -> None:
-        """Delete a chunk in place of storing it. `sync`: nor is it there when the machine dies."""
+        """Delete a chunk instead of storing it; with `sync`, durably."""
         if new and self.exists(chunk):
             raise Exists(f"{chunk.title} is stored already")
         with suppress(NotFound):

@@ -1,13 +1,12 @@
-"""The `chunks` view: the store after its storage transformers, one file per chunk.
+"""The `chunks` view: the store after its storage transformers, one file for each chunk.
 
-A chunk stored in parts is one file under its own key, of the summed size and the newest time; its
-parts are hidden. Everything else is as it is stored: `zarr.json` verbatim, files that are no chunks
-of the grid, folders without metadata. A node that must not be loaded keeps its document and its
-child nodes, and its chunks are refused. Generic extensions act on what is opened and told: those of
-the node, and those that it inherits from the groups above, whose folders are at hand here.
+A chunk in parts is one file under its own key, with the sum of their sizes and the newest of their times;
+the parts are hidden. Everything else is as it is stored: `zarr.json` verbatim, files that are no chunks of
+the grid, folders without metadata. Of a node that must not be loaded, the document and the child nodes are
+shown, and its chunks cannot be opened. Generic extensions of a node, and those that it inherits from groups
+above, act when a chunk is opened and add facts.
 
-Owns what is shown and read. How parts are one file is `in_parts`' to say, and what writing does
-`chunk_writing`'s.
+Owns what is shown and read. `merged_chunks` merges parts, `writing` writes.
 """
 
 import logging
@@ -40,18 +39,20 @@ log = logging.getLogger(__name__)
 
 _PROBLEMS_KEPT = 10_000
 _FOLDERS_KEPT = 4096
-"""So many folders are kept while nobody uses them: those that were made last."""
+"""How many folders are kept while nobody uses them: the newest ones."""
 
 
 class ChunksView:
     """What the folders of one view share.
 
-    The store, the nodes that others refer to, what is known to have changed, and the problems that were
-    reported.
-
-    `commits`: what stores chunks, for a view that can be written. `is_fill`: whether the bytes of a
-    chunk hold nothing but the fill value; without it no chunk is taken to be empty. `links`: whether
-    symlinks to files are shown as symlinks, except in the folders of arrays.
+    Attributes:
+        store: Where the keys are.
+        ttl_s: Seconds until cached metadata is checked again.
+        commits: What stores chunks; None for a read-only view.
+        changes: The changes of metadata by this process.
+        referenced: The nodes that others refer to.
+        links: Whether symlinks to files are shown as symlinks, except in the folders of arrays.
+        root: The root folder.
     """
 
     __slots__ = (
@@ -84,13 +85,13 @@ class ChunksView:
 
     @property
     def writing(self) -> ChunkWriting:
-        """What writes in this view. Raises `ReadOnly`."""
+        """What writes in this view. Raises `ReadOnly` without `commits`."""
         if self._writing is None:
             raise ReadOnly("the view cannot be written")
         return self._writing
 
     def child(self, parent: "ChunksFolder", name: str) -> "ChunksFolder":
-        """A folder by its path: one object for all who use it, because it keeps what it has read."""
+        """A subfolder: one object for each path, because it caches the metadata that it reads."""
         path = join(parent.path, name)
         folder = self._folders.get(path)
         if folder is None:
@@ -99,7 +100,7 @@ class ChunksView:
         return folder
 
     def report(self, problem: str, state: object = None) -> None:
-        """Log a broken chunk or document; once as long as it is in the same `state`."""
+        """Log a broken chunk or document, once for each `state` that it is in."""
         seen = (problem, state)
         if seen not in self._reported and len(self._reported) < _PROBLEMS_KEPT:
             self._reported.add(seen)
@@ -107,10 +108,7 @@ class ChunksView:
 
 
 class _Home(NamedTuple):
-    """What the files in a folder belong to: the nearest node at or above it. `folder` is that of the node.
-
-    `array` is set if chunks are stored in parts, as seen from the folder of the files.
-    """
+    """The nearest node at or above a folder, its folder, and its chunks if they are in parts."""
 
     folder: "ChunksFolder"
     node: Loaded
@@ -131,13 +129,13 @@ class ChunksFolder(Folder):
         self._node = NodeOf(view.store, path, view.ttl_s, view.report, view.referenced)
         self._above: tuple[Active, ...] = ()
         self._above_at: tuple[float, int] = (-inf, 0)
-        """When that was looked at: the time, and the count of changes."""
+        """The time and the count of changes of the last check."""
         self._known_home: tuple[_Home | None, float, int] = (None, -inf, 0)
-        """How long that counts: the time, and the count of changes."""
+        """With the time until which it holds, and the count of changes for which it holds."""
         self.path = path
 
     def scan(self) -> Iterator[Entry]:
-        """See `views.base.Folder`. Where parts are merged, nothing is shown before all are seen."""
+        """See `views.base.Folder`. Where parts are merged, the whole folder is listed first."""
         home = self.home()
         array = None if home is None else home.array
         if array is None:
@@ -168,15 +166,15 @@ class ChunksFolder(Folder):
         return self._view.child(self, name)
 
     def below(self, path: str) -> "ChunksFolder":
-        """The folder at a path in this one; `""` is this one."""
+        """The folder at a path below this one; `""` is this one."""
         folder = self
         for name in path.split("/") if path else ():
             folder = folder.child(name)
         return folder
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
-        """See `views.base.Folder`. A chunk that is not whole opens, and each read says why."""
-        is_replaced = name in METADATA_NAMES  # when it is written, rather than changed in place
+        """See `views.base.Folder`. Reads of an incomplete chunk raise `Corrupt`."""
+        is_replaced = name in METADATA_NAMES  # written as a working copy, not in place
         home = None if is_replaced else self.home(wait=wait)
         if home is not None:
             folder, owner, array = home
@@ -205,9 +203,8 @@ class ChunksFolder(Folder):
     def facts(self, name: str | None) -> Facts:
         """See `views.base.Folder`.
 
-        Of a folder, those of its own node; of a file, those of its array too, with `key`,
-        `chunk_coords` and the stored `parts` if it is a chunk, and `error` if it cannot be read.
-        Behind them, those that extensions tell.
+        A folder has the facts of its node, a chunk those of its array with `key`, `chunk_coords` and the
+        stored `parts`. `error`: why a node is not loaded, or a chunk cannot be read.
         """
         if name is None:
             path, owner = self.path, self.loaded()
@@ -231,7 +228,7 @@ class ChunksFolder(Folder):
         return replace(facts, node=node, inherited=acting[: len(acting) - len(node.active)])
 
     def _chunk_facts(self, facts: Facts, name: str, owner: Loaded) -> Facts:
-        """With those of the chunk, if the name is one."""
+        """`facts` with those of the chunk, if the name is one."""
         key = self._prefix(owner.path) + name
         coords = owner.node.chunk_at(key) if isinstance(owner.node, ArrayNode) else None
         if coords is None:
@@ -249,7 +246,7 @@ class ChunksFolder(Folder):
     # -- writing -----------------------------------------------------------------------------
 
     def create(self, name: str, *, exclusive: bool = False, given: Access | None = None) -> Writer:
-        """See `views.base.Folder`, and `chunk_writing` for this and all that follow."""
+        """See `views.base.Folder`; `ChunkWriting` has the rules for this method and those below."""
         return self._view.writing.create(self, name, exclusive=exclusive, given=given)
 
     def write(self, name: str) -> Writer:
@@ -301,7 +298,7 @@ class ChunksFolder(Folder):
     # -- nodes -------------------------------------------------------------------------------
 
     def loaded(self, *, wait: bool = True, fresh: bool = False) -> Loaded | None:
-        """The node that this folder itself is, or None; see `views.nodes.NodeOf.get`."""
+        """The node of this folder itself, or None; see `views.nodes.NodeOf.get`."""
         return self._node.get(wait=wait, fresh=fresh)
 
     @property
@@ -310,15 +307,12 @@ class ChunksFolder(Folder):
         return self._parent
 
     def owner(self, *, wait: bool = True) -> Loaded | None:
-        """The nearest node at or above this folder: what is in it belongs to that.
-
-        `BlockingIOError` as for stores.
-        """
+        """The nearest node at or above this folder. `BlockingIOError` as for stores."""
         home = self.home(wait=wait)
         return None if home is None else home.node
 
     def home(self, *, wait: bool = True) -> _Home | None:
-        """What the files in this folder belong to. `BlockingIOError` as for stores."""
+        """The nearest node at or above this folder, with its folder. `BlockingIOError` as for stores."""
         found, until, seen = self._known_home
         count = self._view.changes.count
         if seen == count and time.monotonic() < until:
@@ -336,19 +330,19 @@ class ChunksFolder(Folder):
 
     @property
     def follows(self) -> bool:
-        """Whether symlinks to files are shown here as these files: chunks and parts may be such."""
+        """Whether symlinks to files are shown as files here: in an array they may be chunks and parts."""
         return self._follows(self.home())
 
     def _follows(self, home: _Home | None) -> bool:
         return not self._view.links or (home is not None and not home.node.is_group)
 
     def _prefix(self, node_path: str) -> str:
-        """What leads from a node to this folder, with a slash behind it; empty in its own folder."""
+        """The path from a node to this folder with a slash at the end; empty in its own folder."""
         below = self.path[len(node_path) :].lstrip("/")
         return f"{below}/" if below else ""
 
     def in_parts(self, *, wait: bool = True) -> InParts | None:
-        """The array whose chunks lie here, if these are in parts. `BlockingIOError` as for stores."""
+        """The chunks of this folder, if they are in parts. `BlockingIOError` as for stores."""
         home = self.home(wait=wait)
         return None if home is None else home.array
 
@@ -361,9 +355,9 @@ class ChunksFolder(Folder):
     # -- extensions --------------------------------------------------------------------------
 
     def tier(self, *, wait: bool = True) -> str | None:
-        """`slow` where nothing should be read before somebody asks for it (ZEP 10, Tiered storage).
+        """The tier of the node (ZEP 10, Tiered storage), or None; nothing is prefetched from `slow`.
 
-        None elsewhere, and where there is no node. `BlockingIOError` as for stores.
+        `BlockingIOError` as for stores.
         """
         home = self.home(wait=wait)
         if home is None:
@@ -377,10 +371,10 @@ class ChunksFolder(Folder):
         return None
 
     def before_opening(self, coords: Sequence[int] | None = None, *, wait: bool = True) -> None:
-        """Tell the extensions that act on the array of this folder that a chunk is about to be read.
+        """Call the extensions of the array of this folder before a chunk is read.
 
-        Without `coords`, of a file that is made of all chunks, they are told of the first one.
-        Raises what they refuse with; `BlockingIOError` as for stores.
+        Without `coords`, for a file that is made of all chunks, they are called for the first one. Raises
+        what they raise; `BlockingIOError` as for stores.
         """
         loaded = self.loaded(wait=wait)
         if loaded is not None and isinstance(loaded.node, ArrayNode):
@@ -390,7 +384,7 @@ class ChunksFolder(Folder):
                 before_opening(acting, loaded.path, key, self._view.report, wait=wait)
 
     def _acting(self, loaded: Loaded, wait: bool) -> tuple[Active, ...]:
-        """The extensions that act on the node of this folder: those of the groups above, its own."""
+        """The extensions that act on the node of this folder: first those of groups above, then its own."""
         own = () if loaded.node is None else loaded.node.active
         now, count = time.monotonic(), self._view.changes.count
         checked_at, seen = self._above_at

@@ -1,17 +1,16 @@
-"""Writing in the `chunks` view: what a name is that is written, and what is done with it there.
+"""Writing in the `chunks` view. Each method of `views.base.Folder` calls the one of the same name here.
 
-Owns these rules; used by the folders of `chunks`, each method by the one of the same name
-(`views.base.Folder`). How a chunk is stored is `chunk_storing`'s to say.
-
-* A metadata document and a chunk of the grid are written as working copies, and stored whole. The
-  folders that they lie in need not be there yet. What is stored is decided when it is: by then the
-  array may have got another shape, or other parts.
-* A name that is a part of a chunk cannot be written: it is hidden. A file under the key of a chunk
-  that is none of its parts is hidden, too, and no obstacle.
-* In a folder that belongs to a node that must not be loaded, only documents are written: nobody
-  knows which names are chunks.
-* `.zarrfuse` at the root is nobody's to write.
+* A metadata document and a chunk of the grid are working copies, which are stored whole. Their folders are
+  made when they are stored. What the name is, is decided then: the array may have another shape or other
+  parts by that time.
+* A part of a chunk is hidden and cannot be written. A file that has the key of a chunk and is no part of it
+  is hidden, too, and is replaced.
+* In a folder of a node that must not be loaded, only documents can be written: which names are chunks is
+  not known.
+* `.zarrfuse` at the root cannot be written.
 * All else is an ordinary file or folder of the store.
+
+`storing` splits and stores chunks.
 """
 
 from dataclasses import dataclass
@@ -34,21 +33,21 @@ from zarrfuse.views.nodes import Changes, Loaded
 
 
 class WrittenFolder(Folder, Protocol):
-    """A folder of the view, as who writes in it has to know it."""
+    """What writing has to know of a folder of the view."""
 
     def owner(self, *, wait: bool = True) -> Loaded | None:
         """The nearest node at or above it."""
 
     def in_parts(self, *, wait: bool = True) -> InParts | None:
-        """Which names in it are parts; None where chunks are not stored in parts."""
+        """Its chunks, if they are stored in parts."""
 
     @property
     def follows(self) -> bool:
-        """Whether symlinks to files are shown here as these files."""
+        """Whether symlinks to files are shown as files here."""
 
 
 class What(Enum):
-    """What a name is to who writes it."""
+    """The kind of a name that is written."""
 
     ORDINARY = auto()
     DOCUMENT = auto()
@@ -57,7 +56,7 @@ class What(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A name in a folder. `key` is that from the root; `chunk` is there if it is one."""
+    """A name in a folder; `key`: from the root; `chunk`: set if it is one."""
 
     folder: str
     key: str
@@ -66,7 +65,7 @@ class Place:
 
 
 class ChunkWriting:
-    """Writes in the folders of one view. `is_fill`: see `chunk_storing.ChunkStoring`."""
+    """Writes in the folders of one view. `is_fill`: see `storing.ChunkStoring`."""
 
     def __init__(self, changes: Changes, commits: Commits, is_fill: IsFill | None) -> None:
         self._changes = changes
@@ -77,7 +76,7 @@ class ChunkWriting:
     # -- files -------------------------------------------------------------------------------
 
     def open_ordinary(self, folder: WrittenFolder, name: str, *, wait: bool) -> Reader:
-        """A file that is neither a chunk nor a document, to be read as it is and will be."""
+        """Open a file that is neither a chunk nor a document; changes in place are seen."""
         return ordinary_files.open_(self._store, join(folder.path, name), wait=wait)
 
     def create(
@@ -94,7 +93,7 @@ class ChunkWriting:
         return ordinary_files.new_copy(self._commits, exclusive=exclusive, given=new)
 
     def write(self, folder: WrittenFolder, name: str) -> Writer:
-        """Raises as `create`. Of a chunk that is not whole, the first change raises `Corrupt`."""
+        """Raises as `create`. The first change of an incomplete chunk raises `Corrupt`."""
         place = self._place(folder, name)
         if place.what is What.ORDINARY:
             return ordinary_files.write(self._commits, place.key)
@@ -105,7 +104,7 @@ class ChunkWriting:
     def store(
         self, folder: WrittenFolder, name: str, copy: WorkingCopy, *, sync: bool = False
     ) -> None:
-        """Store a working copy under a name, as whatever that is by now. Raises as `store_spool`."""
+        """Store a working copy as what its name is now. Raises as `store_spool`."""
         with copy.to_store() as (spool, mtime_ns):
             self.store_spool(
                 *(folder, name, spool),
@@ -126,10 +125,10 @@ class ChunkWriting:
         sync: bool = False,
         new: bool = False,
     ) -> None:
-        """Store the bytes of a spool file under a name, whole, as whatever that is by now.
+        """Store the bytes of a spool file, whole, as what the name is now.
 
-        `access`: its owner and mode; those of what it replaces unless given. Raises
-        `PartsDoNotFit`, with `new` `Exists`, and as `create`.
+        `access`: owner and mode; None: those of the replaced file. Raises `PartsDoNotFit`, `Exists` with
+        `new`, and as `create`.
         """
         place = self._place(folder, name)
         if place.chunk is not None:
@@ -140,7 +139,7 @@ class ChunkWriting:
             self._changed(place)
 
     def remove(self, folder: WrittenFolder, name: str) -> None:
-        """Of a chunk, all parts."""
+        """Deletes all parts of a chunk."""
         if folder.lookup(name).kind is Kind.FOLDER:
             raise IsAFolder(f"{_key(folder, name)} is a folder")
         place = self._place(folder, name)
@@ -163,9 +162,9 @@ class ChunkWriting:
     ) -> bool:
         """Rename a file or folder.
 
-        A file that gets the name of a chunk is split. A chunk in parts that becomes another one of its
-        array is renamed by a journal; under any other name it is copied, then deleted. Raises
-        `PartsDoNotFit` before anything is touched.
+        A file that gets the name of a chunk is split. A chunk in parts that gets the name of another one of
+        its array is renamed by a journal; with any other name it is copied, then deleted. Raises
+        `PartsDoNotFit` before anything is changed.
         """
         entry = folder.lookup(name)
         if entry.kind is Kind.FOLDER:
@@ -241,7 +240,7 @@ class ChunkWriting:
     def link(self, folder: WrittenFolder, name: str, to: WrittenFolder, new_name: str) -> None:
         """Give an ordinary file a second name.
 
-        That of a chunk's file would be no chunk, and would be changed in place.
+        Chunks get none: the second name would be an ordinary file, which is changed in place.
         """
         entry = folder.lookup(name)
         if entry.kind is Kind.FOLDER:
@@ -264,7 +263,7 @@ class ChunkWriting:
     def symlink(
         self, folder: WrittenFolder, name: str, text: str, given: Access | None = None
     ) -> None:
-        """Not in the folder of an array, nor as a document: there, what it leads to would be shown."""
+        """Refused in the folder of an array and for documents, where symlinks are followed."""
         place = self._place(folder, name)
         if place.what is not What.ORDINARY or folder.follows:
             raise NotSupported(f"{place.key}: there are no symlinks in the folders of arrays")
@@ -273,14 +272,14 @@ class ChunkWriting:
     # -- folders, and both -------------------------------------------------------------------
 
     def make_folder(self, folder: WrittenFolder, name: str, given: Access | None = None) -> None:
-        """Not under the name of a part."""
+        """Refused for the name of a part."""
         place = self._place(folder, name)
         if _entry(folder, name) is not None:
             raise Exists(f"{place.key} is there")
         self._store.make_folder(place.key, given)
 
     def remove_folder(self, folder: WrittenFolder, name: str) -> None:
-        """One in which only hidden files are left is not empty."""
+        """A folder with hidden files in it is not empty."""
         key = _key(folder, name)
         if folder.lookup(name).kind is Kind.FILE:
             raise NotAFolder(f"{key} is not a folder")
@@ -288,7 +287,7 @@ class ChunkWriting:
         self._changes.folders()
 
     def change(self, folder: WrittenFolder, name: str, change: Change) -> None:
-        """Of a chunk, of all parts."""
+        """Changes all parts of a chunk."""
         key = _key(folder, name)
         chunk = _chunk(folder, name)
         if folder.lookup(name).kind is not Kind.FILE or chunk is None:
@@ -305,7 +304,7 @@ class ChunkWriting:
     # -- how ---------------------------------------------------------------------------------
 
     def _place(self, folder: WrittenFolder, name: str) -> Place:
-        """What a name is. Raises `NotSupported` where nobody knows, and for the parts of chunks."""
+        """What a name is. Raises `NotSupported` if that is not known, and for parts of chunks."""
         key = _key(folder, name)
         if name in METADATA_NAMES:
             return Place(folder.path, key, What.DOCUMENT)
@@ -322,7 +321,7 @@ class ChunkWriting:
         return Place(folder.path, key, What.ORDINARY)
 
     def _in_the_way(self, folder: WrittenFolder, name: str, place: Place) -> Entry | None:
-        """The file that would be replaced.
+        """The file that is replaced.
 
         Raises `IsAFolder`, and `NotSupported` for a chunk that cannot be split.
         """

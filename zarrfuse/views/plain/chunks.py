@@ -1,8 +1,7 @@
-"""The chunks of one array under the keys of the `default` encoding, whatever theirs are.
+"""The chunks of one array under the keys of the `default` encoding, whatever its own encoding is.
 
-Owns the folders `c`, `c/0`, ... of the `plain` view: what is in them, and which stored name each
-stands for. Used by `views.plain`, and by `images` for the chunks that are stored. It reads through
-the `chunks` view, which has merged the parts; whoever writes asks here where to (`plain_writing`).
+Owns the folders `c`, `c/0`, ... of the `plain` view: what is in them, and which stored name each entry
+stands for. Used by the `plain` and `images` views. It reads through the `chunks` view, which merges parts.
 """
 
 import dataclasses
@@ -32,13 +31,13 @@ TOP = "c"
 """The folder of all chunks; of a scalar, its one chunk."""
 
 _TIMES_AS_LONG = 10
-"""A listing of all keys of an array is kept so many times as long as it took to make."""
+"""A listing of all keys of an array is cached for so many times the seconds that it took."""
 
 
 class PlainChunks:
-    """The chunks of one array. `folder` is the array's own in the `chunks` view.
+    """The chunks of one array; `folder`: that of the array in the `chunks` view.
 
-    `changes` counts what this process itself has stored and deleted, so that it is seen at once.
+    `changes`: counts the chunks that this process stores and deletes, so that they are seen at once.
     """
 
     def __init__(
@@ -60,20 +59,20 @@ class PlainChunks:
 
     @property
     def path(self) -> str:
-        """That of the array."""
+        """The path of the array."""
         return self._root.path
 
     @property
     def is_listed_whole(self) -> bool:
-        """Whether one listing of all keys stands for those of all chunk folders."""
+        """Whether chunk folders are not stored as such: listing one lists all keys of the array."""
         return self._layout.way != "folders"
 
     def is_complete(self, coords: Coords) -> bool:
-        """Whether these are the coordinates of a chunk, rather than the beginning of those of some."""
+        """Whether these are the coordinates of a chunk, not only the first ones."""
         return len(coords) == self._node.ndim
 
     def coords_below(self, prefix: Coords, name: str) -> Coords | None:
-        """The coordinates that `name` in the chunk folder `prefix` stands for, or None."""
+        """The coordinates of `name` in the chunk folder `prefix`; None if it is no coordinate."""
         number = coordinate(name, self._node.grid_shape[len(prefix)])
         return None if number is None else (*prefix, number)
 
@@ -84,9 +83,9 @@ class PlainChunks:
         return self._entry((), wait)
 
     def is_taken(self, name: str, kind: Kind) -> bool:
-        """Whether a stored name, relative to the array, is one of those that hold chunks.
+        """Whether a stored name, relative to the array, holds chunks, which are shown below `c`.
 
-        It is not shown under that name, and neither is what would lie in the way of `c`.
+        It is hidden in its own place. So is a file that is named `c`.
         """
         if name == TOP:
             return True
@@ -95,13 +94,13 @@ class PlainChunks:
         return self._nested(name) is not None or self._is_moved(name)
 
     def _is_moved(self, name: str) -> bool:
-        """Whether a folder `name` of the array's own is shown in `c`, with all that is in it."""
+        """Whether the folder `name` in the array's folder is shown in `c` instead."""
         if self._layout.way != "folders" or self._layout.lead or self._node.ndim < 2:
             return False
         return coordinate(name, self._node.grid_shape[0]) is not None
 
     def scan_array(self) -> Iterator[Entry]:
-        """What is shown in the array's own folder; metadata documents are for the caller."""
+        """The entries of the array's own folder, also of metadata documents."""
         layout, is_scalar = self._layout, not self._node.ndim
         holds_chunks = is_scalar
         for entry in self._root.scan():
@@ -114,7 +113,7 @@ class PlainChunks:
             else:
                 yield entry
                 if layout.way == "unknown" and kind is Kind.FOLDER:
-                    holds_chunks = True  # for all that is known without a look into it
+                    holds_chunks = True  # perhaps: it is not listed to find out
         if holds_chunks:
             try:
                 yield self.top()
@@ -124,10 +123,10 @@ class PlainChunks:
     # -- in chunk folders --------------------------------------------------------------------
 
     def lookup(self, prefix: Coords, name: str, *, wait: bool = True) -> Entry:
-        """A name in the folder of the chunks whose coordinates begin with `prefix`.
+        """The entry of a name in the chunk folder `prefix`. Raises `NotFound`.
 
-        Raises `NotFound`. Where no stored folder corresponds, every folder within the grid is there
-        for who asks by name: to know whether it is empty takes a listing of all keys.
+        If chunk folders are not stored as such, there is one for all coordinates of the grid: whether it is
+        empty is known only from a listing of all keys.
         """
         coords = self.coords_below(prefix, name)
         if coords is not None:
@@ -135,25 +134,25 @@ class PlainChunks:
         return self.beside(prefix, name).lookup(name, wait=wait)
 
     def scan(self, prefix: Coords) -> Iterator[Entry]:
-        """What is in the folder of the chunks whose coordinates begin with `prefix`."""
+        """The entries of the chunk folder `prefix`."""
         if self._layout.way == "folders":
             return self._scan_folder(prefix)
         return iter(self._gathered().get(prefix, {}).values())
 
     def open(self, prefix: Coords, name: str, *, wait: bool = True) -> Reader:
-        """A chunk, or another file in a chunk folder. Raises `NotFound`."""
+        """Open a chunk, or another file in a chunk folder. Raises `NotFound`."""
         coords = self.coords_below(prefix, name)
         if coords is None:
             return self.beside(prefix, name).open(name, wait=wait)
         return self.open_chunk(coords, wait=wait)
 
     def open_chunk(self, coords: Coords, *, wait: bool = True) -> Reader:
-        """The chunk at these coordinates. Raises `NotFound`."""
+        """Open the chunk at these coordinates. Raises `NotFound`."""
         folder, name = self._place(coords)
         return folder.open(name, wait=wait)
 
     def facts(self, coords: Coords) -> Facts:
-        """What the `chunks` view tells of a chunk, with its key here and its stored key."""
+        """The facts of the `chunks` view on a chunk, with its key in this view and its stored key."""
         folder, name = self._place(coords)
         facts = folder.facts(name)
         chunk = ChunkFacts(
@@ -165,7 +164,7 @@ class PlainChunks:
         return dataclasses.replace(facts, chunk=chunk)
 
     def some(self) -> Iterator[Coords]:
-        """The coordinates of chunks that are stored, as they are found."""
+        """Yield the coordinates of stored chunks, as they are found."""
         if self._layout.way != "folders":
             yield from (coords for coords, _ in self._every_chunk())
             return
@@ -180,7 +179,7 @@ class PlainChunks:
                 todo.append(self._below(coords))
 
     def _below(self, prefix: Coords) -> Iterator[Coords]:
-        """The coordinates of what is stored in a chunk folder, if that is there and within reach."""
+        """The coordinates of what is stored in a chunk folder; none if it cannot be listed."""
         try:
             for entry in self.scan(prefix):
                 coords = self.coords_below(prefix, entry.name)
@@ -190,27 +189,27 @@ class PlainChunks:
             return
 
     def readlink(self, prefix: Coords, name: str) -> str:
-        """Where a link leads that is stored in a chunk folder. Raises `NotFound`."""
+        """The shown target of a symlink in a chunk folder. Raises `NotFound`."""
         return self.shown_link(self.beside(prefix, name), name)
 
     def shown_link(self, folder: ChunksFolder, name: str) -> str:
-        """Where the link `name` in a stored folder leads from where that is shown."""
+        """The shown target of the symlink `name` in a stored folder."""
         there = normpath(join(folder.path, folder.readlink(name)))
         if there == ".":  # the root
             there = ""
         return relative(self._shown_path(there), self._shown_path(folder.path)) or "."
 
     def _shown_path(self, path: str) -> str:
-        """Where a stored path is shown, as far as that is for this array to say."""
+        """The path in the view of a stored path in this array; any other path as it is."""
         below = path[len(self._root.path) :].lstrip("/")
         if join(self._root.path, below) == path and self._is_moved(below.partition("/")[0]):
             return join(self._root.path, join(TOP, below))
         return path
 
     def beside(self, prefix: Coords, name: str) -> ChunksFolder:
-        """The stored folder whose `name` is shown in a chunk folder without holding chunks.
+        """The stored folder of a `name` in a chunk folder that is no chunk.
 
-        Raises `NotFound` if there is none: metadata, and names that the view needs for itself.
+        Raises `NotFound` for names of metadata, and for those that hold chunks.
         """
         path = self._stored_path(prefix)
         if path and not self.is_reserved(prefix, name):
@@ -218,9 +217,9 @@ class PlainChunks:
         raise NotFound(f"no {name} in {join(self._root.path, CHUNK_KEYS.encode(prefix))}")
 
     def is_reserved(self, prefix: Coords, name: str) -> bool:
-        """Whether a name that is no coordinate cannot be that of a file in a chunk folder.
+        """Whether a name in a chunk folder cannot be that of an ordinary file.
 
-        It is one of metadata, or what is stored under it holds a chunk.
+        It is a name of metadata, or holds a chunk in the store.
         """
         if name in METADATA_NAMES:
             return True
@@ -233,16 +232,16 @@ class PlainChunks:
     # -- stored folders ----------------------------------------------------------------------
 
     def place(self, coords: Coords) -> tuple[ChunksFolder, str]:
-        """Where the chunk at these coordinates is stored: the folder, and the name in it."""
+        """The stored folder of the chunk at these coordinates, and its name in it."""
         return self._place(coords)
 
     def stored_folder(self, prefix: Coords) -> ChunksFolder | None:
-        """The stored folder that a chunk folder stands for; None where it stands for none."""
+        """The stored folder of a chunk folder; None if it is not stored as such."""
         path = self._stored_path(prefix)
         return self._at(path) if path else None
 
     def prune(self, coords: Coords) -> None:
-        """Delete the folders that were made for the chunk at these coordinates alone, if empty."""
+        """Delete the folders that hold only the chunk at these coordinates, if they are empty."""
         if self._layout.nested is None:
             return
         path = self._node.chunk_key(coords).rpartition("/")[0]
@@ -254,7 +253,7 @@ class PlainChunks:
                 path = above
 
     def _stored_path(self, prefix: Coords) -> str:
-        """That of the folder, relative to the array; empty where there is none."""
+        """The path of the stored folder, relative to the array; `""` if there is none."""
         return self._layout.folder(prefix) if self._layout.way == "folders" else ""
 
     def _at(self, path: str) -> ChunksFolder:
@@ -262,14 +261,14 @@ class PlainChunks:
         return self._root.below(path)
 
     def _place(self, coords: Coords) -> tuple[ChunksFolder, str]:
-        """Where a chunk is stored: the folder, and the name in it."""
+        """The stored folder of a chunk, and its name in it."""
         folder, _, name = self._node.chunk_key(coords).rpartition("/")
         return self._at(folder), name
 
     # -- entries -----------------------------------------------------------------------------
 
     def _entry(self, coords: Coords, wait: bool) -> Entry:
-        """The entry of a chunk, or of the folder of chunks whose coordinates begin so."""
+        """The entry of a chunk, or of a chunk folder."""
         shown = str(coords[-1]) if coords else TOP
         if self.is_complete(coords):
             folder, name = self._place(coords)
@@ -287,7 +286,7 @@ class PlainChunks:
         return _as_folder(shown, entry)
 
     def _reached(self, entry: Entry, coords: Coords, wait: bool) -> Access | None:
-        """What a chunk permits to who has to come there through folders that are not shown."""
+        """The access of a chunk, restricted by the stored folders above it that are not shown."""
         access = entry.access
         if self._layout.way == "unknown" or self._layout.nested is not None:
             shown = self._layout.folder(coords[:-1]) if self._layout.way == "folders" else ""
@@ -299,19 +298,19 @@ class PlainChunks:
         return access
 
     def _virtual(self, name: str, *, wait: bool = True) -> Entry:
-        """A folder that stands for no stored one; as old as what is in the array's folder."""
+        """The entry of a chunk folder that is not stored, with the time of the array's folder."""
         entry = self._view.store.stat(self._root.path, wait=wait)
         return _as_folder(name, entry)
 
     def _nested(self, stored: str) -> Coords | None:
-        """The coordinates of the chunk that a stored folder is made for, relative to the array."""
+        """The coordinates of the chunk that a stored folder holds; None if it holds none."""
         head = self._layout.nested
         if head is None or not stored.endswith(head):
             return None
         return self._node.chunk_at(stored[: len(stored) - len(head)] + self._layout.suffix)
 
     def _nested_chunk(self, coords: Coords) -> Iterator[Entry]:
-        """The chunk, if its folder holds it and is not out of reach."""
+        """The entry of the chunk; none if it is not in its folder, or that is denied."""
         try:
             yield self._entry(coords, True)
         except (NotFound, Denied):
@@ -346,10 +345,9 @@ class PlainChunks:
                 yield entry
 
     def _gathered(self) -> dict[Coords, dict[str, Entry]]:
-        """Every chunk folder with what is in it, by its coordinates: a listing of all keys.
+        """The entries of every chunk folder, by its coordinates, from a listing of all keys.
 
-        A tree is listed folder by folder. So that not each of them takes another listing of
-        everything, it may be older than names may be by what it cost.
+        A program lists a tree folder by folder. So the listing is cached, for longer the longer it took.
         """
         with self._lock:
             started, changes = time.monotonic(), self._changes()
@@ -376,7 +374,7 @@ class PlainChunks:
         return found
 
     def _every_chunk(self) -> Iterator[tuple[Coords, Entry]]:
-        """Each chunk with its stored entry, where no folder of one array is shown as another."""
+        """Every stored chunk with its entry, for arrays whose chunk folders are not stored as such."""
         todo: list[tuple[ChunksFolder, str, Access | None]] = [(self._root, "", None)]
         while todo:
             folder, base, way = todo.pop()
@@ -403,8 +401,8 @@ def _as_file(name: str, entry: Entry) -> Entry:
     return replace(entry, name=name, kind=Kind.FILE)
 
 
-# Nobody knows where a name leads that is denied. It is shown in the place of a chunk or a folder of
-# chunks, because a reader would take a chunk that is absent for one full of the fill value.
+# A denied name may be a chunk or a folder of chunks. It is shown as one: a reader would take a missing
+# chunk for one of fill values.
 
 
 def _may_be_chunk(entry: Entry) -> bool:
@@ -412,7 +410,7 @@ def _may_be_chunk(entry: Entry) -> bool:
 
 
 def _may_be_folder(entry: Entry) -> bool:
-    """Also for a link to a folder: what it leads to is shown in its place."""
+    """Also a symlink, which may lead to a folder."""
     return entry.kind is not Kind.FILE or entry.denied
 
 

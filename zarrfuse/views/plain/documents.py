@@ -1,7 +1,6 @@
-"""The `zarr.json` of a folder of the `plain` view, to who writes it.
+"""Writes and deletes the `zarr.json` of a folder of the `plain` view.
 
-Owns what is shown in its place, what is stored when it is written (`spec.plain_writing`), and what
-happens to it when it is deleted. Used by `plain_files`.
+Owns what is stored when the shown document is written (`spec.plain_writing`). Used by `files`.
 """
 
 from contextlib import suppress
@@ -25,7 +24,7 @@ from zarrfuse.views.plain.writing import PlainWriting
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile:
-    """The `zarr.json` of a folder. `node` is what that is now, if it is one."""
+    """The `zarr.json` of a folder; `node`: the node that the folder is now, or None."""
 
     writing: PlainWriting
     folder: ChunksFolder
@@ -38,7 +37,7 @@ class DocumentFile:
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """The documents of Zarr v2 in place of which it is shown."""
+        """The documents of Zarr v2 that it is shown instead of."""
         if self.node is None or self.node.node is None or self.node.loaded.document == DOCUMENT:
             return ()
         return (self.node.loaded.document, ".zattrs", ".zmetadata")
@@ -109,13 +108,13 @@ class DocumentFile:
 
     @property
     def is_first(self) -> bool:
-        """Whether what is written here is stored as it is given, because nothing has to stay."""
+        """Whether a written document is stored as it is, because there was none before."""
         return not self.exists() and self.writing.remembered(self.folder.path) is None
 
     def store_copy(self, reader: Reader, *, new: bool) -> None:
-        """Store what comes of the document in an open file, with the time, owner and mode of that.
+        """Store the document in an open file, with its time, owner and mode.
 
-        Raises `Contradiction`, and `Exists` if it is to be `new`.
+        Raises `Contradiction`, and `Exists` with `new`.
         """
         self._check()
         written = _bytes_of(reader, self.title)
@@ -146,10 +145,9 @@ class DocumentFile:
         self.writing.forget(self.folder.path)
 
     def _check(self) -> None:
-        """Raises `NotSupported` where nothing may be written.
+        """Raises `NotSupported` for a refused node, unless its document is empty (`touch`).
 
-        Libraries take a refused node for one that is not there, and would write theirs over it. Of an
-        empty document, as `touch` makes one, nothing is lost.
+        Libraries take a refused node for a missing one, and would overwrite it.
         """
         if self.hidden:
             raise NotSupported(
@@ -182,7 +180,7 @@ class DocumentFile:
         return _document_in(self.folder)
 
     def _below(self, path: str) -> bytes | None:
-        """The stored document of a node below; None as well where it cannot be read."""
+        """The stored document of a node below; None if there is none, or it cannot be read."""
         try:
             return _document_in(self.folder.below(path))
         except (NotAFolder, OSError, Contradiction):

@@ -1,8 +1,7 @@
-"""What the name of a file in the `plain` view is to who writes it, and its moves to other names.
+"""Writes, renames and links the files of the `plain` view.
 
-Owns the three kinds of files: stored ones, which are those of the `chunks` view, `zarr.json`
-(`plain_documents`), and those for which nothing is stored (`loose_files`). Used by `plain`; the rules
-are in `plain_writing`.
+There are three kinds: files of the `chunks` view (`StoredFile`), `zarr.json` (`documents`), and files in
+chunk folders that are not stored (`transient_files`). Used by `view`; `writing` has the rules.
 """
 
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from zarrfuse.views.plain.writing import Place, PlainWriting, hidden
 
 
 class File(Protocol):
-    """A name in the view that is that of a file, or may be. The methods are those of `Folder`."""
+    """The name of a file in the view, which need not exist. The methods are those of `Folder`."""
 
     def open(self) -> Reader:
         """See `views.base.Folder`."""
@@ -97,10 +96,10 @@ class StoredFile:
         return True
 
     def store_copy(self, reader: Reader, *, new: bool) -> None:
-        """Store the bytes of an open file, with its time, owner and mode, in one step.
+        """Store the bytes of an open file under this name, with its time, owner and mode, atomically.
 
-        Who has the old file open goes on with it.
-        Raises `IsAFolder`, `PartsDoNotFit`, and `Exists` if it is to be `new`.
+        Programs that have the old file open keep it. Raises `IsAFolder`, `PartsDoNotFit`, and `Exists`
+        with `new`.
         """
         if self.chunks is None:
             self.exists()  # which raises for a folder
@@ -118,12 +117,12 @@ class StoredFile:
         self.is_stored()
 
     def is_stored(self) -> None:
-        """What is stored under the name is another file now."""
+        """Note that another file is stored under the name."""
         if self.chunks is not None:
             self.writing.changed(self.chunks.path)
 
     def is_gone(self) -> None:
-        """Nothing is stored under the name any more."""
+        """Note that nothing is stored under the name any more."""
         if self.chunks is not None:
             self.chunks.prune(self.coords)
             self.writing.changed(self.chunks.path)
@@ -131,7 +130,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class LooseFile:
-    """A file in a chunk folder for which nothing is stored."""
+    """A file in a chunk folder that is not stored; see `transient_files`."""
 
     writing: PlainWriting
     key: LooseKey
@@ -151,7 +150,7 @@ class LooseFile:
         return self.writing.loose.open(self.key)
 
     def store(self, copy: WorkingCopy, *, sync: bool) -> None:
-        """A chunk that was being written got this name: its bytes are kept here."""
+        """Keep the bytes of a chunk that got this name while it was being written."""
         with copy.to_store():
             self.writing.loose.store(self.key, copy, new=copy.is_new)
 
@@ -176,7 +175,7 @@ class LooseFile:
 
 
 def file_at(writing: PlainWriting, place: Place, name: str) -> File:
-    """What the file `name` in a folder of the view is.
+    """The file `name` in a folder of the view, by its kind.
 
     Raises `ReadOnly`, `IsAFolder` for a chunk folder, `NotSupported` for a name that is hidden or
     belongs to an array that is refused.
@@ -221,7 +220,7 @@ def _chunk(writing: PlainWriting, chunks: PlainChunks, coords: Coords) -> File:
 
 
 def loose_key(chunks: PlainChunks, prefix: Coords, name: str) -> LooseKey:
-    """Which file without a stored folder a name in a chunk folder is, if it is one."""
+    """The key of a transient file; None if the name in a chunk folder is stored."""
     return LooseKey(chunks.path, prefix, name)
 
 
@@ -229,7 +228,7 @@ def loose_key(chunks: PlainChunks, prefix: Coords, name: str) -> LooseKey:
 
 
 def rename(source: File, target: File, *, replace: bool) -> bool:
-    """Give a file another name; see `views.base.Folder.rename`."""
+    """Rename a file; see `views.base.Folder.rename`."""
     if source == target:
         return True
     if isinstance(source, StoredFile) and _is_passed_on(target):
@@ -251,7 +250,7 @@ def rename(source: File, target: File, *, replace: bool) -> bool:
 
 
 def link(source: File, target: File) -> None:
-    """Give a file a second name; see `views.base.Folder.link`. Of a document, it is a copy."""
+    """Give a file a second name; see `views.base.Folder.link`. A document is copied."""
     if isinstance(source, StoredFile) and _is_passed_on(target):
         folder, name = _stored_at(target)
         source.folder.link(source.name, folder, name)
@@ -264,7 +263,7 @@ def link(source: File, target: File) -> None:
 
 
 def _is_passed_on(target: File) -> bool:
-    """Whether a stored file gets this name without being rewritten."""
+    """Whether a stored file can be renamed to this name without being rewritten."""
     if isinstance(target, DocumentFile):
         return target.is_first
     return isinstance(target, StoredFile)
@@ -278,7 +277,7 @@ def _stored_at(target: File) -> tuple[ChunksFolder, str]:
 
 
 def _copy(source: File, target: File, *, new: bool) -> None:
-    """Store the bytes of a file under another name, as old as they are."""
+    """Store the bytes of a file under another name, with its time."""
     reader = source.open()
     try:
         if new and target.exists():

@@ -1,6 +1,6 @@
-"""What the name of a folder in the `plain` view is to who makes, deletes or renames it.
+"""Makes, deletes and renames folders of the `plain` view.
 
-Owns which stored folder it stands for, if any. Used by `plain`; the rules are in `plain_writing`.
+Owns which stored folder a folder of the view stands for. Used by `view`; `writing` has the rules.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from zarrfuse.views.plain.writing import Place, PlainWriting, hidden
 
 @dataclass(frozen=True, slots=True)
 class FolderName:
-    """A name in the view that is that of a folder, or may be: `name` in the stored folder `above`.
+    """The name of a folder in the view, which need not exist: `name` in the stored folder `above`.
 
-    Without that, it stands for no stored folder. `is_of_chunks`: it is one of those below `c`.
+    `above` is None for a folder that is not stored as such. `is_of_chunks`: it is a chunk folder.
     """
 
     above: ChunksFolder | None
@@ -28,7 +28,7 @@ class FolderName:
 
 
 def folder_at(writing: PlainWriting, place: Place, name: str) -> FolderName:
-    """What the folder `name` in a folder of the view is.
+    """The stored folder that `name` in a folder of the view stands for.
 
     Raises `ReadOnly`, and `NotSupported` for a hidden name.
     """
@@ -64,17 +64,16 @@ def _of_chunks(chunks: PlainChunks, coords: Coords, name: str) -> FolderName:
 
 
 def make_folder(found: FolderName, given: Access | None) -> None:
-    """See `views.base.Folder`. A folder of chunks that stands for no stored one is always there."""
+    """See `views.base.Folder`. A chunk folder that is not stored as such always exists."""
     if found.above is None:
         raise Exists(f"{found.name} is there")
     found.above.make_folder(found.name, given)
 
 
 def remove_folder(writing: PlainWriting, found: FolderName, path: str) -> None:
-    """See `views.base.Folder`. `path`: where it is in the view; without a stored one, it shows nothing.
+    """See `views.base.Folder`; `path`: its path in the view. If it is not stored as such, it is empty.
 
-    Metadata of Zarr v2 that lay hidden beside a `zarr.json` go with a folder whose `zarr.json` has
-    been deleted.
+    Hidden metadata of Zarr v2 are deleted with a folder whose `zarr.json` has been deleted.
     """
     if writing.loose.has_some_below(path):
         raise NotEmpty(f"{path} is not empty")
@@ -94,7 +93,7 @@ def remove_folder(writing: PlainWriting, found: FolderName, path: str) -> None:
 
 
 _STRAY = METADATA_NAMES - {"zarr.json", ".zarray", ".zgroup"}
-"""Documents that make no node of a folder."""
+"""Documents that do not make a folder a node."""
 
 
 def rename_folder(
@@ -106,7 +105,7 @@ def rename_folder(
     *,
     replace: bool,
 ) -> None:
-    """See `views.base.Folder`; `path` and `new_path` are where it is in the view."""
+    """See `views.base.Folder`; `path` and `new_path`: its paths in the view."""
     if source.is_of_chunks or target.is_of_chunks or source.above is None or target.above is None:
         raise NotSupported(f"{path}: a folder of chunks cannot be renamed")
     source.above.rename(source.name, target.above, target.name, replace=replace)

@@ -1,8 +1,8 @@
-"""Which hierarchies of Zarr v2 the `plain` view shows as Zarr v3: those of which all nodes can be.
+"""Decides which hierarchies of Zarr v2 the `plain` view shows as Zarr v3: those in which every node can be.
 
-A reader of Zarr v3 sees no node of Zarr v2 in a group, and a reader of Zarr v2 none of Zarr v3. So the
-topmost group and all nodes of Zarr v2 below it are shown in one format. Owns that decision, which is
-made of documents alone. Used by `plain` and `plain_nodes`.
+A reader of Zarr v3 does not see nodes of Zarr v2 in a group, nor the other way round. So the topmost group
+and all nodes of Zarr v2 below it are shown in one format. The decision depends on documents only. Used by
+`view` and `nodes`.
 """
 
 import threading
@@ -19,9 +19,9 @@ from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.nodes import LARGEST_DOCUMENT, Loaded
 
 LARGEST_HIERARCHY = 5000
-"""So many names are looked at where a hierarchy has no consolidated metadata; none in its arrays."""
+"""How many names outside of arrays are looked at in a hierarchy without consolidated metadata."""
 _AT_ONCE = 16
-"""So many folders are looked at at one time: an object store takes some 0.1 s for each."""
+"""How many folders are listed at one time: an object store takes some 0.1 s for each."""
 
 
 class Hierarchy:
@@ -46,7 +46,7 @@ class Hierarchy:
                 self._seen = seen
 
     def keep(self, reason: str) -> None:
-        """All of it stays Zarr v2 from now on, because of one node. `reason` names its document."""
+        """Keep all of it as Zarr v2 because of one node; `reason` names its document."""
         if self.kept is None:
             self.kept = self._because(reason)
 
@@ -55,12 +55,12 @@ class Hierarchy:
 
 
 AS_STORED = Hierarchy("")
-"""That of all nodes where none is shown as Zarr v3."""
+"""For views that show no node of Zarr v2 as Zarr v3."""
 AS_STORED.keep("it is shown as it is stored")
 
 
 class Hierarchies:
-    """Those of one view that are in use. For any thread."""
+    """The hierarchies of one view that are in use. For any thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -70,8 +70,8 @@ class Hierarchies:
     def of(self, folder: ChunksFolder, loaded: Loaded, above: Hierarchy | None) -> Hierarchy | None:
         """The hierarchy of a node of Zarr v2; None for an array that is in no group of Zarr v2.
 
-        `above`: that of the nearest node above. A topmost group is decided on here, for which its
-        consolidated metadata, or all documents below it, are read.
+        `above`: the hierarchy of the nearest node above. The decision on a topmost group is made here: it
+        reads the consolidated metadata of the group, or all documents below it.
         """
         if above is not None or not loaded.is_group:
             return above
@@ -115,7 +115,7 @@ def _found_below(topmost: ChunksFolder) -> str | None:
 
 
 def _look(folder: ChunksFolder) -> tuple[str | None, int, list[ChunksFolder]]:
-    """Why a node has to stay Zarr v2, or how many names there are in its folder, and the folders."""
+    """Why a node has to stay Zarr v2, or None; the number of names in its folder, and the folders."""
     names = 0
     below = []
     try:

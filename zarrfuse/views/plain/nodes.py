@@ -1,6 +1,6 @@
-"""What the `plain` view makes of each node: rewritten, refused, or kept as Zarr v2.
+"""Decides how the `plain` view shows a node: rewritten, refused, or kept as Zarr v2.
 
-Owns that decision and the document shown in place of the stored one. Used by `views.plain`.
+Owns that decision, and the document that is shown instead of the stored one. Used by `view`.
 """
 
 import errno
@@ -25,7 +25,7 @@ DOCUMENT = "zarr.json"
 
 
 def refusal(loaded: Loaded) -> str | None:
-    """Why nothing of a node may be read: a sentence that begins with its document, or None."""
+    """Why a node must not be read, as a sentence that begins with its document; or None."""
     if loaded.node is None:
         return loaded.error
     clause = None if loaded.is_v2 else problem(loaded.node)
@@ -35,8 +35,8 @@ def refusal(loaded: Loaded) -> str | None:
 class PlainNode:
     """A node as the view shows it, as long as its document is the same.
 
-    `changes` counts what this process itself has stored and deleted of its chunks. `hierarchy` is what
-    a node of Zarr v2 belongs to; where one node stays Zarr v2, all of its hierarchy does.
+    `changes`: counts the chunks that this process stores and deletes. `hierarchy`: that of a node of
+    Zarr v2; if one node of it stays Zarr v2, all do.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class PlainNode:
         self.loaded = loaded
         self.hierarchy = hierarchy
         self.refused = refusal(loaded)
-        if self.refused is not None and loaded.error is None:  # else that has been said
+        if self.refused is not None and loaded.error is None:  # else it has been reported
             view.report(f"refused in plain: {self.refused}")
         self._kept: str | None = None
         self._node = self._as_v3() if self.refused is None else None
@@ -82,19 +82,19 @@ class PlainNode:
 
     @property
     def node(self) -> Node | None:
-        """The node of Zarr v3 that it is shown as; None if it is refused or stays one of Zarr v2."""
+        """The node of Zarr v3 that is shown; None if it is refused or kept as Zarr v2."""
         return self._node if self.kept is None else None
 
     @property
     def chunks(self) -> PlainChunks | None:
-        """Those of an array that is shown as one of Zarr v3."""
+        """The chunks of an array that is shown as Zarr v3; else None."""
         return self._chunks if self.kept is None else None
 
     def document(self, *, wait: bool = True) -> Literal:
-        """The `zarr.json` that is shown; only where there is a `node`.
+        """The shown `zarr.json`. Needs a `node`.
 
-        `BlockingIOError` if it has yet to be written and `wait` is false. Raises `NotFound` when
-        the stored one has just gone.
+        Raises `BlockingIOError` if it is not made yet and `wait` is false, `NotFound` if the stored one is
+        just being deleted.
         """
         if self._document is None:
             assert self._node is not None
@@ -103,10 +103,10 @@ class PlainNode:
             with self._lock:
                 if self._document is None:
                     loaded = self.loaded
-                    # It holds the bytes of one moment, so what is written in place is another file.
+                    # It has the bytes of one moment: a document that is changed in place is another file.
                     identity = hash((loaded.identity, loaded.mtime_ns, *loaded.stamp))
-                    # A document that was replaced since belongs to another node, which is noticed
-                    # soon. Until then this one is shown, without what only its own document has.
+                    # If the document was replaced since, another node is loaded soon. Until then this
+                    # one is shown without the members that only its own document has.
                     text = document(self._node, stored_document(self.folder, loaded))
                     self._document = Literal(
                         text, loaded.mtime_ns, loaded.access, loaded.identity and identity
@@ -114,18 +114,18 @@ class PlainNode:
         return self._document
 
     def entry(self, *, wait: bool = True) -> Entry:
-        """The entry of the `zarr.json` that is shown."""
+        """The entry of the shown `zarr.json`."""
         written = self.document(wait=wait)
         return entry_of(Entry(DOCUMENT, Kind.FILE, 0, 0, access=self.loaded.access), written)
 
     def rewritten(self) -> Node:
-        """The node that the shown document describes; only where there is a `node`."""
+        """The node that the shown document describes. Needs a `node`."""
         assert self._node is not None
         return parse_v3(document(self._node))
 
 
 def stored_document(folder: ChunksFolder, loaded: Loaded) -> bytes | None:
-    """The `zarr.json` that `loaded` was read from; None if there is none, or another one by now."""
+    """The `zarr.json` that `loaded` was read from; None if there is none, or it was replaced."""
     if loaded.document != DOCUMENT:
         return None
     with closing(folder.open(DOCUMENT)) as reader:

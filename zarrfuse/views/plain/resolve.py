@@ -1,7 +1,7 @@
-"""Where a folder of a view is that shows all chunks below `c`: a stored folder, or one of chunks.
+"""Resolves a folder of a view with chunks below `c`: it is a stored folder, or a chunk folder.
 
-Owns the way from the root to that place, which may change with the metadata above it. Used by the
-`plain` and `images` views, which say what a node is to them and what is shown at a place.
+Owns the way from the root to the folder, which changes with the metadata above it. Used by the `plain` and
+`images` views, which decide how a node is shown.
 """
 
 import errno
@@ -27,11 +27,11 @@ class ShownNode(Protocol):
 
     @property
     def loaded(self) -> Loaded:
-        """What its document says."""
+        """Its node."""
 
     @property
     def chunks(self) -> PlainChunks | None:
-        """Those that are shown below `c`; None if it is no array, or is shown as it is stored."""
+        """The chunks that are shown below `c`; None for a group, and for what is shown as it is stored."""
 
 
 N = TypeVar("N", bound=ShownNode)
@@ -39,9 +39,9 @@ N = TypeVar("N", bound=ShownNode)
 
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[N]):
-    """A folder of the `chunks` view, shown under its own name; `node` is the nearest one above it.
+    """A folder of the `chunks` view, shown under its own name; `node`: the nearest one at or above it.
 
-    `chunks` are those of that node, which may be shown otherwise the next time.
+    `chunks`: those of the node at this moment.
     """
 
     folder: ChunksFolder
@@ -54,27 +54,27 @@ class Stored(Generic[N]):
         return self.node is not None and self.node.folder is self.folder
 
     def is_taken(self, name: str, kind: Kind) -> bool:
-        """Whether what is stored under a name here holds chunks, and is shown below `c` instead."""
+        """Whether a stored name in the folder holds chunks, and is shown below `c` instead."""
         if self.node is None or self.chunks is None:
             return False
         key = join(self.folder.path, name)[len(self.node.loaded.path) :].lstrip("/")
         return self.chunks.is_taken(key, kind)
 
     def scan(self) -> Iterator[Entry]:
-        """What is stored here and holds no chunks."""
+        """The stored entries that hold no chunks."""
         if self.chunks is None:
             return self.folder.scan()
         return (entry for entry in self.folder.scan() if not self.is_taken(entry.name, entry.kind))
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
-        """One of those. Raises `NotFound`; `BlockingIOError` as for stores."""
+        """One of these entries. Raises `NotFound`; `BlockingIOError` as for stores."""
         entry = self.folder.lookup(name, wait=wait)
         if self.is_taken(name, entry.kind):
             raise NotFound(f"{name} in {self.folder.path} holds chunks, shown under {TOP}")
         return entry
 
     def readlink(self, name: str) -> str:
-        """Where a link here leads, as it is shown. Raises `NotFound`."""
+        """The shown target of a symlink in the folder. Raises `NotFound`."""
         if self.chunks is None:
             return self.folder.readlink(name)
         return self.chunks.shown_link(self.folder, name)
@@ -90,10 +90,10 @@ class InChunks(Generic[N]):
 
 
 class Placed(Generic[N]):
-    """Finds the place of one folder of a view. `parent` is that of the folder above it.
+    """Resolves one folder of a view; `parent` resolves the folder above it.
 
-    `shown` makes a node of a view out of a folder, what its document says, and the nearest node above
-    it; it may take its time.
+    `shown`: makes the node of the view from a folder, its node, and the nearest node of the view above. It
+    may take long.
     """
 
     __slots__ = (
@@ -120,7 +120,7 @@ class Placed(Generic[N]):
         )
 
     def below(self, name: str) -> "Placed[N]":
-        """The place of the folder `name` in this one: one object for all who use it."""
+        """Resolves the subfolder `name`: one object for each path."""
         below = self._known.get(join(self.path, name))
         if below is None:
             made = Placed(self._chunks, self._shown, self, name)
@@ -154,7 +154,7 @@ class Placed(Generic[N]):
         return self._in_folder(above.folder, above.node, wait)
 
     def _in_folder(self, above: ChunksFolder, node: N | None, wait: bool) -> Stored[N]:
-        """The stored folder of this name; the one that was made before, since that knows its node."""
+        """The stored folder of this name."""
         folder = self._folder
         if folder is None or folder.path != join(above.path, self._name):
             folder = self._folder = above.child(self._name)

@@ -1,9 +1,8 @@
-"""Files in chunk folders for which nothing is stored: where writers put what will be a chunk.
+"""Files in chunk folders that are not stored: writers rename them to chunks.
 
-Owns these files, their bytes and names. A writer that replaces chunks writes `c/0.3f2a.partial` and
-renames it to `c/0`; where the folder `c` stands for no stored one, there is no place for the first.
-Such a file is kept in this process, as a spool file, and shared by all who have it open; it is gone
-when the mount ends. Used by `plain_writing` and `plain`. It must not know what a chunk is.
+A writer that replaces a chunk writes `c/0.3f2a.partial` and renames it to `c/0`. If the folder `c` is not
+stored as such, the first file has no place in the store. It is kept in a spool file of this process, and is
+gone when the mount ends. Used by `writing`, `files` and `view`. It must not know what a chunk is.
 """
 
 import itertools
@@ -22,7 +21,7 @@ from zarrfuse.transactions.spool import Spool
 
 
 class LooseKey(NamedTuple):
-    """Which file: of the array at a path, in the chunk folder of these coordinates, of this name."""
+    """A file by the path of its array, the coordinates of its chunk folder, and its name."""
 
     array: str
     prefix: tuple[int, ...]
@@ -33,7 +32,7 @@ _count = itertools.count(1)
 
 
 class _File:
-    """The bytes of one file; its spool file is let go of by whoever uses it last."""
+    """The bytes of one file. The last user closes the spool file."""
 
     __slots__ = ("access", "identity", "mtime_ns", "names", "spool", "users")
 
@@ -41,11 +40,11 @@ class _File:
         self.spool = spool
         self.access = access
         self.identity = -next(_count)
-        """Of no file of a store."""
+        """No file of a store has this number."""
         self.mtime_ns = time.time_ns()
         self.names = 0
         self.users = 0
-        """How many names it has, and how often it is open."""
+        """The number of its names and openings."""
 
 
 class LooseFiles:
@@ -59,7 +58,7 @@ class LooseFiles:
     def create(
         self, key: LooseKey, *, exclusive: bool = False, access: Access | None = None
     ) -> Writer:
-        """A new file, or, unless `exclusive`, the one that is there, emptied. Raises `Exists`."""
+        """Create a file, or empty an existing one, unless `exclusive`. Raises `Exists`."""
         with self._lock:
             file = self._files.get(key)
             if file is None:
@@ -72,9 +71,9 @@ class LooseFiles:
         return writer
 
     def store(self, key: LooseKey, reader: Reader, *, new: bool = False) -> None:
-        """A file with the bytes and the time of an open one, in place of the one that is there.
+        """Make a file with the bytes and the time of an open one; it replaces an existing one.
 
-        Who has that open keeps it. Raises `Exists` if it is to be `new`; all is as before then.
+        Programs that have the old file open keep it. Raises `Exists` with `new`, with nothing changed.
         """
         file = _File(self._spool(), reader.access)
         file.users = file.names = 1
@@ -93,7 +92,7 @@ class LooseFiles:
             raise
 
     def open(self, key: LooseKey) -> Writer:
-        """Open a file that is there, to read or write. Raises `NotFound`."""
+        """Open a file for reading or writing. Raises `NotFound`."""
         with self._lock:
             return self._opened(self._file(key))
 
@@ -103,7 +102,7 @@ class LooseFiles:
             return _entry(key.name, self._file(key))
 
     def entries(self, array: str, prefix: tuple[int, ...]) -> Iterator[Entry]:
-        """The files in a chunk folder, and the folders in it that lead to others."""
+        """The files in a chunk folder, and its subfolders with files below them."""
         if not self._files:  # nearly always
             return
         with self._lock:
@@ -129,7 +128,7 @@ class LooseFiles:
             _change(self._file(key), change)
 
     def remove(self, key: LooseKey) -> None:
-        """Take a file its name. Raises `NotFound`."""
+        """Delete the name of a file. Raises `NotFound`."""
         with self._lock:
             file = self._file(key)
             del self._files[key]
@@ -146,7 +145,7 @@ class LooseFiles:
             self._files[new_key] = file
 
     def rename(self, key: LooseKey, new_key: LooseKey, *, replace: bool = True) -> None:
-        """Give a file another name. Raises `NotFound`, and `Exists` unless it may `replace`."""
+        """Rename a file. Raises `NotFound`, and `Exists` without `replace`."""
         with self._lock:
             file = self._file(key)
             replaced = self._files.get(new_key)
@@ -160,7 +159,7 @@ class LooseFiles:
                 self._unname(replaced)
 
     def move(self, path: str, new_path: str) -> None:
-        """The folder at `path` has another path now, and with it the arrays below."""
+        """Note that the folder at `path`, with the arrays below it, was renamed."""
         with self._lock:
             for key in [key for key in self._files if _is_below(key.array, path)]:
                 array = new_path + key.array[len(path) :]

@@ -1,12 +1,12 @@
-"""The `plain` view: the same data as a core Zarr v3 store, for every reader there is.
+"""The `plain` view: the same data as a core Zarr v3 store, for every Zarr v3 reader.
 
-Chunks are under the keys of the `default` encoding, parts merged; each `zarr.json` is rewritten:
-no storage transformers, no extensions, names spelled out. Arrays and groups of Zarr v2 are shown as
-those of Zarr v3 where that has words for them, and as they are stored where it has not. A node that
-must not be loaded, or that nobody could decode, is refused: it is listed, and opening its document
-or a chunk says why. All else is as in the `chunks` view, on which this one is built.
+Chunks have the keys of the `default` encoding, with parts merged. Each `zarr.json` is rewritten: without
+storage transformers and extensions, names spelled out. Nodes of Zarr v2 are shown as nodes of Zarr v3 if
+that can express them, else as they are stored. A node that must not be loaded, or that no reader could
+decode, is refused: it is listed, and opening its document or a chunk fails with the reason. All else is as
+in the `chunks` view, on which this one is built.
 
-Owns what is shown and read; what writing does is for `plain_writing` to say.
+Owns what is shown and read; `writing` has the rules of what is written.
 """
 
 from collections.abc import Iterator
@@ -37,9 +37,9 @@ _InChunks: TypeAlias = InChunks[PlainNode]
 
 
 class PlainView:
-    """What the folders of one view share: the `chunks` view they are made of, and what writes.
+    """What the folders of one view share: the `chunks` view below, and what writes.
 
-    `v2_as_v3`: whether nodes of Zarr v2 are shown as those of Zarr v3 where they can be.
+    `v2_as_v3`: whether nodes of Zarr v2 are shown as nodes of Zarr v3.
     """
 
     __slots__ = ("_hierarchies", "chunks", "writing")
@@ -125,15 +125,15 @@ class PlainFolder(PlacedFolder[PlainNode]):
         if place.is_taken(name, Kind.FILE):
             raise NotFound(f"{name} in {self.path} holds chunks, shown under {TOP}")
         if name == TOP:
-            self.lookup(name, wait=wait)  # which says of an array that stays Zarr v2 that it does
+            self.lookup(name, wait=wait)  # which raises for an array that is kept as Zarr v2
         return place.folder.open(name, wait=wait)
 
     def facts(self, name: str | None) -> Facts:
         """See `views.base.Folder`.
 
-        Of a node, what the rewritten document says, and what else the `chunks` view has to tell; of
-        a chunk that too, with `key`, `stored_key`, `chunk_coords` and the stored `parts`.
-        `kept_as_v2` says why a node is not shown as one of Zarr v3, `error` why it is refused.
+        Those of the `chunks` view, with the node that the rewritten document describes. A chunk has its
+        `key` in this view, and its `stored_key`. `kept_as_v2`: why a node is not shown as Zarr v3; `error`:
+        why it is refused.
         """
         place = self._placed.now()
         path = self.path if name is None else join(self.path, name)
@@ -164,7 +164,7 @@ class PlainFolder(PlacedFolder[PlainNode]):
         return next(self._writing.loose.entries(chunks.path, ()), None) is not None
 
     def _scan_chunks(self, chunks: PlainChunks, prefix: Coords) -> Iterator[Entry]:
-        """What is in a chunk folder: chunks, and files for which nothing is stored."""
+        """The entries of a chunk folder: chunks, ordinary and transient files."""
         loose = {entry.name: entry for entry in self._writing.loose.entries(chunks.path, prefix)}
         for entry in chunks.scan(prefix):
             loose.pop(entry.name, None)  # a folder in which there are chunks, too
@@ -274,10 +274,7 @@ class PlainFolder(PlacedFolder[PlainNode]):
             place.folder.sync()
 
     def _forget_if_empty(self) -> None:
-        """The next document in a folder in which nothing is left is that of a new node.
-
-        Of most folders it is known that they are deleted, but never of the root.
-        """
+        """Forget the deleted document of this folder if it is empty: the next one is of a new node."""
         if self._writing.remembered(self.path) is None:  # nearly always
             return
         try:
@@ -293,10 +290,10 @@ class PlainFolder(PlacedFolder[PlainNode]):
     # -- places ------------------------------------------------------------------------------
 
     def _place_of(self, name: str, wait: bool) -> "_Stored | _InChunks":
-        """What this folder is to who asks for `name`.
+        """What this folder is, for access to `name`.
 
-        A document that has just been written must not be passed on as it is stored, because the
-        folder was no node a moment ago.
+        For a metadata document it is checked again: if the document was just written, the cached answer
+        says that the folder is no node, and the document would be shown as it is stored.
         """
         place = self._placed.now(wait=wait)
         if (
@@ -310,22 +307,22 @@ class PlainFolder(PlacedFolder[PlainNode]):
 
 
 def _is_v3(place: _Stored) -> bool:
-    """Whether the folder is a node itself, and that is shown as one of Zarr v3."""
+    """Whether the folder is a node itself that is shown as Zarr v3."""
     return place.is_node and place.node is not None and place.node.node is not None
 
 
 def _check_shown(node: PlainNode) -> None:
-    """Raises `NotSupported` for an array that stays Zarr v2.
+    """Raises `NotSupported` for an array that is kept as Zarr v2.
 
-    Who asks for its chunks below `c` has read a document that is no longer shown, and would take all
-    of them for absent ones.
+    A program that looks for chunks below `c` has read a `zarr.json` that is no longer shown. It would take
+    all chunks for missing ones.
     """
     if node.kept is not None and not node.loaded.is_group:
         raise NotSupported(node.kept)
 
 
 def _facts(place: _Stored | _InChunks, name: str | None, entry: Entry | None) -> Facts:
-    """What is known of a name in a folder, or of the folder itself."""
+    """The facts on a name in a folder, or on the folder itself."""
     node = place.node
     if node is None:
         assert isinstance(place, Stored)
@@ -356,6 +353,6 @@ def _facts_of_chunk(node: PlainNode, chunks: PlainChunks, coords: Coords, entry:
 
 
 def _with_rewritten(facts: Facts, node: PlainNode, entry: Entry | None) -> Facts:
-    """With the node as its rewritten document describes it, on which no extension acts itself."""
+    """`facts` with the node that the rewritten document describes, which has no extensions of its own."""
     acting = facts.inherited if facts.node is None else (*facts.inherited, *facts.node.active)
     return replace(facts, node=node.rewritten(), inherited=acting, **kind_and_size(entry))

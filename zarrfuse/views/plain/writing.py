@@ -1,16 +1,14 @@
-"""Writing in the `plain` view: the rules, and what its folders share to write in it.
+"""Writing in the `plain` view: its rules, and what its folders share for it.
 
-Used by the folders of `plain`; what a name of a file is, `plain_files` says, what one of a folder,
-`plain_folders`, and what is done with documents, `plain_documents`. How a chunk is split is for the
-`chunks` view to know, through which all is stored.
+* A chunk is stored by the `chunks` view at the same coordinates.
+* `zarr.json` is a working copy of the shown document. The stored one keeps its key encoding and storage
+  transformers. They are remembered when the document is deleted or renamed, while this process runs and the
+  folder is not empty: some editors write the new document after that.
+* Other files in a chunk folder are stored in the folder that it stands for. If it is not stored as such,
+  they are `transient_files`. All else is as in `chunks`.
+* A hidden name, whose stored file is shown elsewhere, cannot be written.
 
-* A chunk by its default key is the chunk of the `chunks` view at the same coordinates.
-* `zarr.json` is a private copy of what is shown. What is stored keeps the key encoding and the storage
-  transformers. Those of a document that has been deleted or renamed away are remembered as long as
-  something else is in its folder and this process runs: an editor may write the new one so.
-* Other files in a chunk folder lie in the stored folder it stands for; where there is none, they are
-  `loose_files`. All else is as in `chunks`.
-* A name that is hidden, because what is stored under it is shown elsewhere, cannot be written.
+`files`, `folders` and `documents` do the writing. Used by `view`.
 """
 
 import threading
@@ -30,7 +28,7 @@ Place: TypeAlias = Stored[PlainNode] | InChunks[PlainNode]
 
 _REMEMBERED = 1000
 _BYTES_REMEMBERED = 64 << 20
-"""So many documents that were deleted, of so many bytes in all, are remembered: the last ones."""
+"""How many deleted documents are remembered, and how many bytes of them: the last ones."""
 
 
 class PlainWriting:
@@ -46,13 +44,13 @@ class PlainWriting:
 
     @property
     def commits(self) -> Commits:
-        """What stores. Raises `ReadOnly`."""
+        """What stores chunks. Raises `ReadOnly`."""
         self.check()
         assert self.chunks.commits is not None
         return self.chunks.commits
 
     def check(self) -> None:
-        """Raises `ReadOnly` where nothing can be written."""
+        """Raises `ReadOnly` if the view cannot be written."""
         _ = self.chunks.writing  # which raises it
 
     def _spool(self) -> Spool:
@@ -61,18 +59,18 @@ class PlainWriting:
     # -- chunks ------------------------------------------------------------------------------
 
     def changes(self, array: str) -> Callable[[], int]:
-        """How many chunks of the array at a path this process has stored and deleted."""
+        """Counts the chunks of an array that this process stores and deletes."""
         return lambda: self._changes.get(array, 0)
 
     def changed(self, array: str) -> None:
-        """One more has been."""
+        """Count one more."""
         with self._lock:
             self._changes[array] = self._changes.get(array, 0) + 1
 
     # -- documents ---------------------------------------------------------------------------
 
     def remember(self, folder: str, text: bytes) -> None:
-        """The document of a folder, which is about to be deleted."""
+        """Remember the document of a folder, which is about to be deleted."""
         with self._lock:
             self._drop(folder)
             self._deleted[folder] = text
@@ -81,16 +79,16 @@ class PlainWriting:
                 self._drop(next(iter(self._deleted)))
 
     def remembered(self, folder: str) -> bytes | None:
-        """The document of a folder that was deleted, if there is no newer one."""
+        """The deleted document of a folder, or None."""
         return self._deleted.get(folder)
 
     def forget(self, folder: str) -> None:
-        """A folder has a document again, or nothing at all."""
+        """Forget the deleted document of a folder: it has a new one, or is empty."""
         with self._lock:
             self._drop(folder)
 
     def forget_below(self, folder: str) -> None:
-        """A folder is gone, or has another name, with all that was in it."""
+        """Forget deleted documents at and below a folder, which was deleted or renamed."""
         with self._lock:
             below = f"{folder}/" if folder else ""
             for path in [path for path in self._deleted if f"{path}/".startswith(below)]:

@@ -1,5 +1,4 @@
 """The `raw` view: every key of the store, byte for byte.
 
-Owns nothing but the way from a name to its key. Used by `views.choice`. It knows neither arrays nor
-chunks.
+Owns only the way from a name to its key. Used by `views.choice`. It must not know arrays and chunks.
 """

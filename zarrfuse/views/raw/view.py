@@ -1,7 +1,7 @@
 """The `raw` view: every key of the store, byte for byte. For copying and debugging.
 
-All its files are ordinary ones (`ordinary`), also the parts of chunks and the documents: whoever
-writes here does so as if there were no mount. Nothing is written in the folder of our own.
+All its files are ordinary ones, also parts of chunks and metadata documents: writing here is like writing
+to the store without a mount. Zarrfuse's own folder cannot be written.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from zarrfuse.views.facts import Facts
 
 
 class RawFolder(Folder):
-    """A folder of a store, as it is stored. `commits`: what writes there; it is read-only without."""
+    """A folder of a store as it is stored. `commits`: what writes; None for a read-only view."""
 
     __slots__ = ("_commits", "_store", "path")
 
@@ -76,7 +76,7 @@ class RawFolder(Folder):
         self._writing.store.remove(self._changed(name))
 
     def rename(self, name: str, to: Folder, new_name: str, *, replace: bool = True) -> bool:
-        """See `views.base.Folder`. It is the same file then, always."""
+        """See `views.base.Folder`. Always True: it is the same file."""
         new_key = self._other(to)._changed(new_name)
         self._writing.store.rename(self._changed(name), new_key, replace=replace)
         return True
@@ -114,7 +114,7 @@ class RawFolder(Folder):
         return self._commits
 
     def _changed(self, name: str) -> str:
-        """The key of a name that is to be changed. Raises `Denied` for what is our own."""
+        """The key of a name that is to be changed. Raises `Denied` in zarrfuse's own folder."""
         key = join(self.path, name)
         if key.partition("/")[0] == OWN_NAME:
             raise Denied(f"{key} is where zarrfuse keeps its own files")
