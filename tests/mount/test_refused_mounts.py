@@ -59,12 +59,12 @@ class TestMount:
         said = refusal("mount", source, tmp_path / "nothing", *foreground)
         assert f"there is no mountpoint {tmp_path}/nothing" in said
 
-    def test_on_a_file(self, source: Path, tmp_path: Path) -> None:
+    def test_on_a_mountpoint_that_is_a_file(self, source: Path, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
         said = refusal("mount", source, tmp_path / "file")
         assert f"the mountpoint {tmp_path}/file is not a folder" in said
 
-    def test_on_a_folder_that_is_not_empty(self, source: Path, mountpoint: Path) -> None:
+    def test_on_a_mountpoint_that_is_not_empty(self, source: Path, mountpoint: Path) -> None:
         (mountpoint / "precious").write_bytes(b"")
         said = refusal("mount", source, mountpoint)
         assert f"the mountpoint {mountpoint} is not empty" in said

@@ -51,7 +51,7 @@ SEVERAL = [case for case in CASES if len(case.new) > 1 or len(case.old) > 1]
 
 @pytest.mark.parametrize("fails", [False, True], ids=["it is stored", "a step fails"])
 @pytest.mark.parametrize("case", SEVERAL, ids=lambda case: case.name)
-def test_there_is_no_mix_at_any_step(
+def test_readers_see_no_mix_at_any_step(
     case: Case, fails: bool, tmp_path: Path, no_naps: None
 ) -> None:
     def fail() -> None:

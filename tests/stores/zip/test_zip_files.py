@@ -113,7 +113,7 @@ def test_zip_behind_another_file(tmp_path):
     assert read(ZipStore(str(path)), "a") == TEXT
 
 
-def test_tree_is_slim(tmp_path):
+def test_the_tree_of_names_takes_little_memory(tmp_path):
     count = 20_000
     names = (f"v.zarr/0/c/{i // 10_000}/{i // 100 % 100}/{i % 100}.tiff" for i in range(count))
     path = write(tmp_path / "a.zip", dict.fromkeys(names, b"x"))
