@@ -58,7 +58,7 @@ class Joined(Reader):
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from([1, 2]), st.booleans(), st.lists(steps, max_size=12))
-def test_it_is_as_a_bytearray_and_what_is_stored_as_a_copy_of_it(
+def test_a_working_copy_is_as_a_bytearray_and_what_is_stored_as_a_copy_of_it(
     parts: int, elsewhere: bool, actions: list[tuple[object, ...]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
