@@ -23,7 +23,7 @@ from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Writer
 from zarrfuse.transactions.commits import Commits, Target, copy_reader
-from zarrfuse.transactions.spool import Spool
+from zarrfuse.transactions.spool import Spool, StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views import ordinary_files
 from zarrfuse.views.base import Folder, join
@@ -105,36 +105,25 @@ class ChunkWriting:
         self, folder: WrittenFolder, name: str, copy: WorkingCopy, *, sync: bool = False
     ) -> None:
         """Store a working copy as what its name is now. Raises as `store_spool`."""
-        with copy.to_store() as (spool, mtime_ns):
-            self.store_spool(
-                *(folder, name, spool),
-                mtime_ns=mtime_ns,
-                access=copy.given,
-                sync=sync,
-                new=copy.is_new,
-            )
+        with copy.to_store(sync=sync) as (spool, options):
+            self.store_spool(folder, name, spool, options)
 
     def store_spool(
         self,
         folder: WrittenFolder,
         name: str,
         spool: Spool,
-        *,
-        mtime_ns: int | None = None,
-        access: Access | None = None,
-        sync: bool = False,
-        new: bool = False,
+        options: StoreOptions,
     ) -> None:
         """Store the bytes of a spool file, whole, as what the name is now.
 
-        `access`: owner and mode; None: those of the replaced file. Raises `PartsDoNotFit`, `Exists` with
-        `new`, and as `create`.
+        Raises `PartsDoNotFit`, `Exists` with `options.new`, and as `create`.
         """
         place = self._place(folder, name)
         if place.chunk is not None:
             place.chunk.refuse_unwritable()
         try:
-            self._store_spool(place, spool, mtime_ns, access, sync=sync, new=new)
+            self._store_spool(place, spool, options)
         finally:  # it may be there all the same
             self._changed(place)
 
@@ -219,7 +208,8 @@ class ChunkWriting:
             spool = self._commits.spool()
             try:
                 copy_reader(reader, spool.fd, reader.size)
-                self._store_spool(place, spool, reader.mtime_ns, reader.access, new=not replace)
+                options = StoreOptions(reader.mtime_ns, reader.access, new=not replace)
+                self._store_spool(place, spool, options)
             finally:
                 spool.close()
         finally:
@@ -340,25 +330,12 @@ class ChunkWriting:
             return None  # in which its parts lie
         raise IsAFolder(f"{place.key} is a folder")
 
-    def _store_spool(
-        self,
-        place: WrittenName,
-        spool: Spool,
-        mtime_ns: int | None,
-        access: Access | None,
-        *,
-        sync: bool = False,
-        new: bool = False,
-    ) -> None:
+    def _store_spool(self, place: WrittenName, spool: Spool, options: StoreOptions) -> None:
         if place.chunk is not None:
-            self._storing.store_spool(
-                place.chunk, spool, mtime_ns=mtime_ns, access=access, sync=sync, new=new
-            )
+            self._storing.store_spool(place.chunk, spool, options)
             return
         whole = Target(place.key, 0, spool.size)
-        self._commits.store_spool(
-            *(place.key, [whole], spool), mtime_ns=mtime_ns, access=access, sync=sync, new=new
-        )
+        self._commits.store_spool(place.key, [whole], spool, options)
 
     def _changed(self, *places: WrittenName) -> None:
         for place in places:

@@ -12,7 +12,7 @@ from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Kind, Reader, Writer
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.transactions.commits import write_all
-from zarrfuse.transactions.spool import Spool
+from zarrfuse.transactions.spool import Spool, StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
@@ -69,12 +69,10 @@ class DocumentFile:
 
     def store(self, copy: WorkingCopy, *, sync: bool) -> None:
         """See `plain.files.PlainFile`."""
-        with copy.to_store() as (spool, mtime_ns):
+        with copy.to_store(sync=sync) as (spool, options):
             written = _content(spool, self.title)
             try:
-                self._store(
-                    written, mtime_ns=mtime_ns, access=copy.given, sync=sync, new=copy.is_new
-                )
+                self._store(written, options)
             except Exists:
                 raise
             except BaseException:  # it may be stored, though what came behind that failed
@@ -118,28 +116,14 @@ class DocumentFile:
         """
         self._check()
         written = _bytes_of(reader, self.title)
-        self._store(written, mtime_ns=reader.mtime_ns, access=reader.access, new=new)
+        self._store(written, StoreOptions(reader.mtime_ns, reader.access, new=new))
 
-    def _store(
-        self,
-        written: bytes,
-        *,
-        mtime_ns: int | None = None,
-        access: Access | None = None,
-        sync: bool = False,
-        new: bool = False,
-    ) -> None:
+    def _store(self, written: bytes, options: StoreOptions) -> None:
         text = self._to_store(written)
         spool = self.writing.commits.spool()
         try:
             write_all(spool.fd, text, 0)
-            self.writing.chunks.writing.store_spool(
-                *(self.folder, DOCUMENT, spool),
-                mtime_ns=mtime_ns,
-                access=access,
-                sync=sync,
-                new=new,
-            )
+            self.writing.chunks.writing.store_spool(self.folder, DOCUMENT, spool, options)
         finally:
             spool.close()
         self.writing.forget(self.folder.path)

@@ -12,6 +12,7 @@ from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.access import Access, Change, new_file
 from zarrfuse.stores.base import Kind, Reader, Writer
 from zarrfuse.transactions.commits import copy_reader
+from zarrfuse.transactions.spool import StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
@@ -106,12 +107,8 @@ class StoredFile:
         spool = self.writing.commits.spool()
         try:
             copy_reader(reader, spool.fd, reader.size)
-            self.writing.chunks.writing.store_spool(
-                *(self.folder, self.name, spool),
-                mtime_ns=reader.mtime_ns,
-                access=reader.access,
-                new=new,
-            )
+            options = StoreOptions(reader.mtime_ns, reader.access, new=new)
+            self.writing.chunks.writing.store_spool(self.folder, self.name, spool, options)
         finally:
             spool.close()
         self.is_stored()
