@@ -27,7 +27,7 @@ from zarrfuse.transactions.spool import Spool
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views import ordinary_files
 from zarrfuse.views.base import Folder, join
-from zarrfuse.views.chunks.merged_chunks import InParts
+from zarrfuse.views.chunks.merged_chunks import MergedChunks
 from zarrfuse.views.chunks.storing import Chunk, ChunkStoring, IsFill
 from zarrfuse.views.nodes import Changes, Loaded
 
@@ -38,7 +38,7 @@ class WrittenFolder(Folder, Protocol):
     def owner(self, *, wait: bool = True) -> Loaded | None:
         """The nearest node at or above it."""
 
-    def in_parts(self, *, wait: bool = True) -> InParts | None:
+    def merged_chunks(self, *, wait: bool = True) -> MergedChunks | None:
         """Its chunks, if they are stored in parts."""
 
     @property
@@ -55,7 +55,7 @@ class What(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WrittenName:
     """A name in a folder; `key`: from the root; `chunk`: set if it is one."""
 
     folder: str
@@ -182,7 +182,13 @@ class ChunkWriting:
         return is_same
 
     def _rename_file(
-        self, folder: WrittenFolder, name: str, source: Place, place: Place, *, replace: bool
+        self,
+        folder: WrittenFolder,
+        name: str,
+        source: WrittenName,
+        place: WrittenName,
+        *,
+        replace: bool,
     ) -> bool:
         stored = [source.key] if source.chunk is None else source.chunk.stored
         chunk, to = source.chunk, place.chunk
@@ -204,7 +210,7 @@ class ChunkWriting:
             self._storing.remove_folders(source.chunk)
         return is_same
 
-    def _copy(self, folder: WrittenFolder, name: str, place: Place, *, replace: bool) -> None:
+    def _copy(self, folder: WrittenFolder, name: str, place: WrittenName, *, replace: bool) -> None:
         """Store the merged bytes of a chunk under another name, with its time, owner and mode."""
         reader = folder.open(name)
         try:
@@ -303,24 +309,24 @@ class ChunkWriting:
 
     # -- how ---------------------------------------------------------------------------------
 
-    def _place(self, folder: WrittenFolder, name: str) -> Place:
+    def _place(self, folder: WrittenFolder, name: str) -> WrittenName:
         """What a name is. Raises `NotSupported` if that is not known, and for parts of chunks."""
         key = _key(folder, name)
         if name in METADATA_NAMES:
-            return Place(folder.path, key, What.DOCUMENT)
+            return WrittenName(folder.path, key, What.DOCUMENT)
         owner = folder.owner()
         if owner is not None and owner.error is not None and not owner.is_group:
             raise NotSupported(owner.error)
         chunk = _chunk(folder, name)
         if chunk is not None:
-            return Place(folder.path, key, What.CHUNK, chunk)
-        array = folder.in_parts()
+            return WrittenName(folder.path, key, What.CHUNK, chunk)
+        array = folder.merged_chunks()
         whole = None if array is None else array.chunk_of(name)
         if whole is not None:
             raise NotSupported(f"{key} is a part of the chunk {whole}, which is written as a whole")
-        return Place(folder.path, key, What.ORDINARY)
+        return WrittenName(folder.path, key, What.ORDINARY)
 
-    def _in_the_way(self, folder: WrittenFolder, name: str, place: Place) -> Entry | None:
+    def _in_the_way(self, folder: WrittenFolder, name: str, place: WrittenName) -> Entry | None:
         """The file that is replaced.
 
         Raises `IsAFolder`, and `NotSupported` for a chunk that cannot be split.
@@ -336,7 +342,7 @@ class ChunkWriting:
 
     def _store_spool(
         self,
-        place: Place,
+        place: WrittenName,
         spool: Spool,
         mtime_ns: int | None,
         access: Access | None,
@@ -354,7 +360,7 @@ class ChunkWriting:
             *(place.key, [whole], spool), mtime_ns=mtime_ns, access=access, sync=sync, new=new
         )
 
-    def _changed(self, *places: Place) -> None:
+    def _changed(self, *places: WrittenName) -> None:
         for place in places:
             if place.what is What.DOCUMENT:
                 self._changes.document(place.folder)
@@ -377,7 +383,7 @@ def _chunk(folder: WrittenFolder, name: str) -> Chunk | None:
     return None if owner.node.chunk_at(key) is None else Chunk(owner.node, owner.path, key)
 
 
-def _refuse_symlink(entry: Entry, place: Place) -> None:
+def _refuse_symlink(entry: Entry, place: WrittenName) -> None:
     if entry.kind is Kind.LINK and place.what is not What.ORDINARY:
         raise NotSupported(f"{entry.name} is a symlink, which is no {place.what.name.lower()}")
 

@@ -43,7 +43,7 @@ class DocumentFile:
         return (self.node.loaded.document, ".zattrs", ".zmetadata")
 
     def open(self) -> Reader:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         if self.node is None:
             return self.folder.open(DOCUMENT)
         if self.node.refused is not None:
@@ -51,7 +51,7 @@ class DocumentFile:
         return self.folder.open(DOCUMENT) if self.node.node is None else self.node.document()
 
     def create(self, *, exclusive: bool, given: Access | None) -> Writer:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         self._check()
         if self.exists():
             if exclusive:
@@ -60,7 +60,7 @@ class DocumentFile:
         return new_copy(self.writing.commits, exclusive=exclusive, given=given)
 
     def write(self) -> Writer:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         self._check()
         if not self.exists():
             raise NotFound(f"no {self.title}")
@@ -68,7 +68,7 @@ class DocumentFile:
         return WorkingCopy(self.writing.commits, None if is_refused else self.open())
 
     def store(self, copy: WorkingCopy, *, sync: bool) -> None:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         with copy.to_store() as (spool, mtime_ns):
             written = _content(spool, self.title)
             try:
@@ -82,7 +82,7 @@ class DocumentFile:
                 raise
 
     def remove(self) -> None:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         if self.hidden:
             self._remove_hidden()
             return
@@ -92,13 +92,13 @@ class DocumentFile:
         self.folder.remove(DOCUMENT)
 
     def change(self, change: Change) -> None:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         for name in self.hidden or (DOCUMENT,):
             with suppress(NotFound):
                 self.folder.change(name, change)
 
     def exists(self) -> bool:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         if self.hidden:
             return True
         try:
