@@ -1,5 +1,5 @@
 """The `images` view: arrays, chunks and pyramids as TIFF, NPY, PNG and OME-TIFF files.
 
-Owns which files there are, and which chunks a part of a file is made of. Used by `views.choice`. It
-is read-only, and decodes by `decoding`, in other processes, what is read.
+Owns which files are shown, and which chunks a range of a file is made of. Used by `views.choice`. It is
+read-only. Chunks are decoded when they are read, by `decoding`, in other processes.
 """

@@ -1,7 +1,7 @@
 """The renderings of one array: `A.tiff`, `A.npy`, `A.png`, and its chunks as TIFF files.
 
-Owns why some of them are missing, and what each is made from. Used by `images.folder`, and by
-`images.groups` for the levels of a pyramid.
+Owns what each is made of, and why one is missing. Used by `folder`, and by `groups` for the levels of a
+pyramid.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ from zarrfuse.views.plain.nodes import refusal
 
 
 class ArrayImages(ImagesNode):
-    """An array: its chunks, and the whole of it."""
+    """An array, with renderings of its chunks and of the whole."""
 
     def __init__(self, images: Images, folder: ChunksFolder, loaded: Loaded) -> None:
         super().__init__(images, folder, loaded)
@@ -106,26 +106,26 @@ class ArrayImages(ImagesNode):
         return self._images.decoder.array(self._files)
 
     def picture(self, place: PyramidLevel | None) -> Picture:
-        """What its metadata and those of the pyramid around it say of it as a picture."""
+        """Its axes, channels and pixel sizes, by its own metadata and those of its pyramid."""
         if place is None:
             return picture_of(self.node)
         return picture_of(self.node, place.pyramid, place.level)
 
     def _place(self, wait: bool) -> tuple[PyramidLevel | None, Sequence[object]]:
-        """Its place in a pyramid, and what that depends on."""
+        """Its level in a pyramid, and the objects that this depends on."""
         place = self._images.pyramids.around(self.folder, wait=wait)
         return place, ((place.pyramid, place.pyramid.levels[place.level]) if place else ())
 
     def no_type(self) -> str | None:
-        """Why its elements cannot be in any file, as a clause, or None."""
+        """Why its elements fit into no file, as a clause, or None."""
         if self.dtype is not None:
             return None
         return f"elements of the type {shown(self.node.data_type)} have no fixed size"
 
     def check(self, wait: bool, coords: Coords | None = None) -> None:
-        """To be called before pixels are asked for, of the chunk at `coords` or of all.
+        """Check, before pixels of the chunk at `coords` or of all chunks are read, that they may be.
 
-        Raises `NotSupported` where nobody can decode them, and what extensions refuse with.
+        Raises `NotSupported` if they cannot be decoded, and what extensions raise.
         """
         if self.refused is not None:
             raise NotSupported(self.refused)
@@ -133,7 +133,7 @@ class ArrayImages(ImagesNode):
         self.folder.before_opening(coords, wait=wait)
 
     def is_slow(self, wait: bool) -> bool:
-        """Whether it is on slow storage: nothing is to be read before somebody asks for it."""
+        """Whether it is on slow storage, from which nothing is prefetched."""
         return self.folder.tier(wait=wait) is not None
 
     # -- chunks ------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class ArrayImages(ImagesNode):
         return files
 
     def _chunk_problem(self) -> str | None:
-        """Why chunks cannot be rendered as TIFF files, as a clause; they may be stored as some."""
+        """Why chunks cannot be rendered as TIFF, as a clause, or None. They may be stored as TIFF."""
         if self.dtype is None:
             return self.no_type()
         return _tiff_problem(tuple(map(min, self.node.chunk_shape, self.node.shape)), self.dtype)
@@ -211,7 +211,7 @@ class ArrayImages(ImagesNode):
         return self._enveloped(lambda: npy(self.node.shape, dtype))
 
     def _enveloped(self, make: Callable[[], Envelope]) -> Rendering:
-        """The pixels of the array with something around them, which is kept unless it is large."""
+        """The pixels of the array in an envelope, which is cached unless it is large."""
         dtype = self.dtype
         assert dtype is not None
         framed = Framed(self.node.shape, dtype.itemsize, make)

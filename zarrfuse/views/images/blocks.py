@@ -1,10 +1,10 @@
-"""The blocks of one array: chunks decoded together, each once, and whether they are still current.
+"""The decoded blocks of one array: chunks that are decoded together, each once.
 
-Owns which chunks are decoded together, who decodes and who waits, what becomes of errors, and what
-is decoded ahead. Used by `decode`. `zarr_array` decodes, `regions` has the arithmetic.
+Owns which chunks are decoded together, which thread decodes and which wait, how long a block is current,
+errors, and decoding ahead. Used by `decode`. `zarr_array` decodes, `regions` has the arithmetic.
 
-A unit is the smallest box that is decoded by itself, named by its place in the grid of units. The
-last dimension of blocks is counted in bytes.
+A unit is the smallest box that can be decoded by itself. It is named by its place in the grid of units.
+The last dimension of blocks is counted in bytes.
 """
 
 import os
@@ -31,34 +31,34 @@ from zarrfuse.views.images.types import fill_bytes
 from zarrfuse.views.images.zarr_array import Stamp, ZarrArray, no_memory
 
 _BLOCK_BYTES = 8 << 20
-"""Chunks are decoded together up to so many bytes: each call of zarr-python costs 1 ms, and one for
-inner chunks of a shard reads its index again."""
+"""How many bytes of chunks are decoded together: each call of zarr-python costs 1 ms, and one for inner
+chunks of a shard reads the index again."""
 MOST_AT_ONCE = 4096
-"""Chunks that are looked at, decoded, or asked for ahead, in one go: some arrays have chunks of one
-element, and of each chunk zarr-python makes several objects of 1 KB."""
+"""How many chunks are checked, decoded or prefetched at once: some arrays have chunks of one element, and
+zarr-python makes several objects of 1 KB for each chunk."""
 _MOST_TOGETHER = 1024
-"""Chunks that are decoded together: of an error each is tried alone."""
+"""How many chunks are decoded together: after an error each is decoded alone."""
 _ALONE_S = 2.0
-"""So long chunks of a block are tried alone: each may end a process that decodes, or take its time."""
+"""How long chunks of a block are decoded alone (s): each may crash a worker, or take long."""
 _CORES = min(16, os.cpu_count() or 2)
 _UNDER_WAY_BYTES = max(2, _CORES) * (12 << 20)
-"""All that is being decoded at one time; a larger block is decoded alone. In zarr-python each takes
-up to 3.5 times its size."""
+"""How many bytes are decoded at one time; a larger block is decoded alone. zarr-python takes up to 3.5
+times as much memory."""
 _ALWAYS_BYTES, _TIMES = 256 << 20, 3
-"""Of a larger block so many times its size must be free: a mount that runs out of memory is gone."""
+"""For a larger block so many times its size must be free: a mount that runs out of memory is killed."""
 _AHEAD_THREADS = min(4, max(2, _CORES))
-"""Each decodes several chunks at a time, in threads of zarr-python."""
+"""Each thread decodes several chunks at a time, in threads of zarr-python."""
 _MOST_AHEAD = 64
-"""Blocks that wait to be read ahead; no more are added."""
+"""How many blocks may wait to be prefetched."""
 _TOUCHED_S = 0.02
-"""A block that was read so shortly before counts as just read: saying so takes 1 us."""
+"""A block that was used so recently (s) is not noted as used again, which takes 1 us."""
 
 
 class Block:
-    """The bytes of some chunks that were decoded together, a box of the array.
+    """The bytes of chunks that were decoded together: a box of the array.
 
-    `key` is what the cache knows it by. `stamps` are those of the stored chunks from before they
-    were read, `checked_at` when they were last looked at.
+    `key`: that in the cache. `stamps`: those of the stored chunks before they were read; `checked_at`: when
+    they were last compared.
     """
 
     __slots__ = (
@@ -99,13 +99,13 @@ class _Absent:
 _ABSENT: Final = _Absent()
 
 _Outcomes = dict[Corner, Block | _Absent | Exception]
-"""What became of units."""
+"""The results for units."""
 
 
 class Shared:
-    """What the arrays of one view share: the cache, the threads that read ahead, the bounds.
+    """What the arrays of one view share: the cache, the threads that prefetch, the limits.
 
-    `ttl_s`: how long, in seconds, to believe that a stored chunk is what it was.
+    `ttl_s`: seconds until a stored chunk is compared again.
     """
 
     def __init__(self, cache: ByteCache, ttl_s: float) -> None:
@@ -115,7 +115,7 @@ class Shared:
         self.threads = Threads(_AHEAD_THREADS, "zarrfuse-ahead")
         self.absent = Bound()
         self.large: Block | None = None
-        """The last block that was larger than the cache: it is read by the megabyte."""
+        """The last block that was larger than the cache: programs read it in many pieces."""
 
 
 class Blocks:
@@ -140,17 +140,17 @@ class Blocks:
         self._under_way: dict[Corner, Flight[_Outcomes]] = {}
         self._lock = threading.Lock()
         self.fill_value: bytes | None = fill_bytes(node)
-        """An element of it; None as long as only zarr-python knows it and has not been asked."""
+        """One element of the fill value; None as long as only zarr-python knows it."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is being decoded, or waits to be decoded ahead."""
+        """Whether a block is being decoded, or waits to be prefetched."""
         return bool(self._under_way or self._shared.threads.waiting)
 
     # -- at hand -----------------------------------------------------------------------------
 
     def at_hand(self, unit: Corner, now: float) -> Block | None:
-        """The block that holds a unit, if it is decoded and need not be looked at again."""
+        """The block that holds a unit, if it is cached and need not be compared again."""
         block = self._index.get(unit)
         if block is None or now - block.checked_at >= self._ttl_s:
             return None
@@ -158,7 +158,7 @@ class Blocks:
         return block
 
     def current(self, unit: Corner, now: float, *, wait: bool) -> Block | None:
-        """The block that holds a unit, if it is decoded and its chunks are stored as they were.
+        """The block that holds a unit, if it is cached and its stored chunks have not changed.
 
         `BlockingIOError` as for stores.
         """
@@ -171,7 +171,7 @@ class Blocks:
         return block
 
     def is_absent(self, unit: Corner, now: float) -> bool:
-        """Whether a unit is known to be in no stored chunk, and the fill value to be known."""
+        """Whether a unit is known to be in no stored chunk, and the fill value is known."""
         if not self._absent or self.fill_value is None:
             return False
         return self._absent.has(self._chunk_of(unit), now)
@@ -185,11 +185,10 @@ class Blocks:
     # -- to be decoded -----------------------------------------------------------------------
 
     def bring(self, units: Sequence[Corner], take: Callable[[Corner, Block | None], None]) -> None:
-        """Decode units, or wait for those who do, and `take` each as it comes: None if it is absent.
+        """Decode units, or wait for threads that do, and call `take` for each; None for an absent one.
 
-        One box at a time is taken from those that nobody is at, so that several who need the same
-        chunks share the work; what others are at is waited for when nothing else is left. Raises
-        what went wrong with one of them.
+        It decodes one box after the other of those that no thread decodes, so that threads that need the
+        same chunks share the work. Then it waits for the others. Raises the error of one of them.
         """
         todo = dict.fromkeys(units)
         if len(todo) > self._together:  # the threads that read ahead lend a hand
@@ -217,9 +216,9 @@ class Blocks:
         return {unit: block for unit, block in found.items() if block is not None}
 
     def _claim(self, units: Iterable[Corner]) -> "tuple[Flight[_Outcomes] | None, list[Corner]]":
-        """A flight that will bring some of these, and which of them the caller has to decode.
+        """A flight that brings some of these units, and those that the caller has to decode.
 
-        No flight: some are there already.
+        No flight: some are decoded already.
         """
         with self._lock:
             free, other = [], None
@@ -239,7 +238,7 @@ class Blocks:
             return flight, mine
 
     def _fly(self, flight: Flight[_Outcomes], units: list[Corner]) -> _Outcomes:
-        """Decode these units, and give what comes of it to all who wait for it."""
+        """Decode these units, and hand the results to all threads that wait for them."""
         kept: list[Block] = []  # as long as it takes to hand them over
         try:
             outcomes = self._decode(units)
@@ -268,7 +267,7 @@ class Blocks:
     # -- decoding ----------------------------------------------------------------------------
 
     def _decode(self, units: list[Corner]) -> _Outcomes:
-        """What becomes of each of these units. Errors of one chunk stand for it; others are raised."""
+        """The result for each of these units, which may be the error of its chunk. Raises other errors."""
         now = time.monotonic()
         stamps: dict[Corner, Stamp | None] = {}
         outcomes: _Outcomes = {}
@@ -352,7 +351,7 @@ class Blocks:
         return Block(byte_low, byte_high, data, of_block, now)
 
     def _chunk_of(self, unit: Corner) -> Corner:
-        """The coordinates of the stored chunk that a unit is in."""
+        """The coordinates of the stored chunk that holds a unit."""
         if not self._shape:
             return ()
         return tuple(n // per for n, per in zip(unit, self._per_chunk, strict=True))
@@ -360,7 +359,7 @@ class Blocks:
     # -- what is stored ----------------------------------------------------------------------
 
     def _is_current(self, block: Block, now: float, wait: bool) -> bool:
-        """Whether the chunks of a block are stored as they were; if not, it is dropped."""
+        """Whether the stored chunks of a block have not changed; if they have, it is dropped."""
         for chunk, stamp in block.stamps.items():
             if self._zarr.stamp(chunk, wait=wait) != stamp:
                 self._drop(block)
@@ -381,10 +380,10 @@ class Blocks:
     # -- ahead -------------------------------------------------------------------------------
 
     def decode_ahead(self, units: Iterable[Corner], is_wanted: Callable[[], bool]) -> None:
-        """Have units decoded by other threads, in their order.
+        """Have other threads decode units, in this order.
 
-        `is_wanted` is asked again when it is the turn of a block. Never waits and never raises: what
-        goes wrong is told to who asks for the unit.
+        `is_wanted` is called again before each block. Never waits and never raises: an error is raised when
+        the unit is read.
         """
         free = [unit for unit in units if unit not in self._index and unit not in self._under_way]
         if free:
@@ -420,13 +419,13 @@ class Blocks:
             todo = [unit for unit in todo if unit not in taken]
 
     def cool(self, units: Iterable[Corner]) -> None:
-        """Let the blocks that hold these units go before all others, the last of them first."""
+        """Make the blocks of these units the first that the cache drops, the last of them first."""
         blocks = [self._index.get(unit) for unit in units]
         self._cache.cool(dict.fromkeys(block.key for block in blocks if block is not None))
 
 
 def _bare(error: Exception) -> Exception:
-    """An error to be kept: without what its traceback holds, such as the index of a shard."""
+    """An error without its traceback, which would keep objects such as the index of a shard alive."""
     if isinstance(error, ZarrfuseError | OSError):
         error.__cause__ = error.__context__ = error.__traceback__ = None
     return error

@@ -1,8 +1,7 @@
 """Every chunk of one array as a TIFF file, in the folders `c`, `c/0`, ...: names, sizes, bytes.
 
-Owns which chunk a name stands for, what is listed, and which chunks are TIFF files as they are
-stored and passed on unchanged. Used by `arrays`, `nodes` and `folder`. It must not know how a
-chunk is decoded: whoever makes it gives the pixels.
+Owns which chunk a name stands for, what is listed, and which chunks are stored as TIFF files and are shown
+unchanged. Used by `arrays`, `nodes` and `folder`. It must not know how a chunk is decoded.
 """
 
 import errno
@@ -30,28 +29,27 @@ from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
 
 ENDING = ".tiff"
 MOST_LISTED = 100_000
-"""In a folder of more chunks, those are listed that are stored; the others are there by name."""
+"""A folder with more chunks lists only the stored ones; the others can be opened by name."""
 
 PixelsOf = Callable[[Slices, int], Reader]
-"""Makes a segment of the pixels in a box, with a modification time (ns)."""
+"""Makes a reader of the pixels in a box, with a modification time (ns)."""
 
 _TIFF_ENDINGS = (".tif", ".tiff")
 _MAGIC = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _MOST_LOOKED_AT = 16
-"""So many stored chunks are tried until one can be read that tells what all are."""
+"""How many stored chunks are tried until one can be read that shows their format."""
 _HEADS_BYTES = 4 << 20
-"""So much is kept of what stands around the pixels of an array's chunks."""
+"""How many bytes of the envelopes of an array's chunks are cached."""
 
 
 class ChunkFiles:
     """The TIFF files of the chunks of an array.
 
-    `stored` are its chunks as they are stored, `dtype` the type of its elements, `picture` what is
-    known of the array, `name` what it is called. `mtime_ns` is the time of chunks that are not stored,
-    and `access` what the array's document permits: no file here permits more.
-    `check` raises where pixels must not be asked for; it takes `wait` and the chunk's coordinates.
-    With a `problem` there are none but those that are TIFF files as they are stored.
-    `lasting`: whether what was decoded once stays as it is, see `files.segments.Rendered`.
+    `stored`: its stored chunks; `dtype`: of its elements; `picture`: its axes and channels; `name`: its
+    name. `mtime_ns`: the time of chunks that are not stored. `access`: that of the array's document, which
+    no file here exceeds. `check`: called with `wait` and coordinates before pixels are read, and raises if
+    they must not be. `problem`: why chunks cannot be rendered; those that are stored as TIFF are shown.
+    `lasting`: see `formats.segments.Rendered`.
     """
 
     def __init__(
@@ -86,14 +84,14 @@ class ChunkFiles:
         self._framed_bytes = 0
 
     def prepare(self) -> None:
-        """Make the header that most chunks have. Raises what making one raises."""
+        """Make the header of a whole chunk, which most chunks have. Raises what that raises."""
         if self.problem is None:
             self._rendered_size((0,) * self._node.ndim)
 
     # -- names -------------------------------------------------------------------------------
 
     def coords_of(self, prefix: Coords, name: str) -> Coords | None:
-        """The coordinates of the chunk, or the beginning of those of some, that a name stands for."""
+        """The coordinates that a name stands for: those of a chunk, or the first ones of a chunk folder."""
         ndim = self._node.ndim
         if not ndim:
             return () if name == TOP + ENDING else None
@@ -114,7 +112,7 @@ class ChunkFiles:
             return self._folder(TOP, None)
 
     def lookup(self, prefix: Coords, name: str, *, wait: bool = True) -> Entry:
-        """A name in the folder of the chunks whose coordinates begin with `prefix`."""
+        """The entry of a name in the chunk folder `prefix`."""
         coords = self.coords_of(prefix, name)
         if coords is None:
             return self._stored.beside(prefix, name).lookup(name, wait=wait)
@@ -133,10 +131,7 @@ class ChunkFiles:
         return self._folder(name, stored)
 
     def scan(self, prefix: Coords) -> Iterator[Entry]:
-        """What is in the folder of the chunks whose coordinates begin with `prefix`.
-
-        All chunks of the grid, and what lies beside those that are stored.
-        """
+        """The entries of the chunk folder `prefix`: all chunks of the grid, and other stored files."""
         if self.problem is not None or self._node.grid_shape[len(prefix)] > MOST_LISTED:
             return self._scan_many(prefix)
         return self._scan_all(prefix)
@@ -204,7 +199,7 @@ class ChunkFiles:
     def first(self) -> tuple[str, int] | None:
         """The name of the first chunk, relative to the array, and its size in bytes.
 
-        With a `problem` it is the first that is found, None if there is none.
+        With a `problem`, those of the first stored chunk; None if there is none.
         """
         coords: Coords | None = (0,) * self._node.ndim
         if self.problem is not None:
@@ -221,7 +216,7 @@ class ChunkFiles:
     # -- bytes -------------------------------------------------------------------------------
 
     def open(self, prefix: Coords, name: str, *, wait: bool = True) -> Reader:
-        """A chunk as TIFF, or another file in a chunk folder. Raises `NotFound`."""
+        """Open a chunk as TIFF, or another file in a chunk folder. Raises `NotFound`."""
         coords = self.coords_of(prefix, name)
         if coords is None:
             return self._stored.beside(prefix, name).open(name, wait=wait)
@@ -262,7 +257,7 @@ class ChunkFiles:
         return self._framed_chunk(coords, wait).size
 
     def _framed_chunk(self, coords: Coords, wait: bool) -> Framed:
-        """What stands around the pixels of a chunk in its file."""
+        """The envelope of the pixels of a chunk."""
         shape = tuple(part.stop - part.start for part in self._box(coords))
         framed = self._framed.get(shape)
         if framed is None:
@@ -284,10 +279,9 @@ class ChunkFiles:
 
 
 def _picture_of_chunk(picture: Picture, node: ArrayNode) -> Picture:
-    """What is known of each chunk of an array: not where it lies, since all have one header.
+    """The axes and channels of every chunk of an array, without its position: all chunks share a header.
 
-    Where chunks have some of the samples of a pixel, their planes are those of no picture: their axes are
-    taken for those of an array without names.
+    If a chunk has only some of the samples of a pixel, its axes are those of an array without names.
     """
     if picture.samples and node.chunk_shape[-1] < node.shape[-1]:
         unnamed = [Description()] * node.ndim
@@ -296,10 +290,10 @@ def _picture_of_chunk(picture: Picture, node: ArrayNode) -> Picture:
 
 
 class StoredTiffs:
-    """Whether the chunks of an array are TIFF files as they are stored, and those files.
+    """The chunks of an array that are stored as TIFF files.
 
-    The keys end in `.tif` or `.tiff`, and the first chunk that is found begins as TIFF files do
-    (TIFF 6.0, Section 2; BigTIFF). Not looked at where that is costly (`slow`): then the keys tell.
+    They are if their keys end in `.tif` or `.tiff`, and the first chunk that is found begins as TIFF files
+    do (TIFF 6.0, Section 2; BigTIFF). On slow storage the keys alone decide.
     """
 
     def __init__(self, stored: PlainChunks, node: ArrayNode, ttl_s: float, where: str) -> None:
@@ -312,7 +306,7 @@ class StoredTiffs:
         self.slow = False
 
     def are_tiff(self, *, wait: bool = True) -> bool:
-        """Whether chunks are passed on as they are stored; `BlockingIOError` as for stores."""
+        """Whether chunks are stored as TIFF files; `BlockingIOError` as for stores."""
         if self._found is not None:
             return self._found
         if self.slow:
@@ -343,7 +337,7 @@ class StoredTiffs:
         return self._believed
 
     def open(self, coords: Coords, *, wait: bool = True) -> Reader:
-        """A chunk as it is stored. Raises `NotFound`. What is no TIFF file cannot be read."""
+        """Open a stored chunk. Reads of one that is no TIFF file raise `Corrupt`. Raises `NotFound`."""
         reader = self._stored.open_chunk(coords, wait=wait)
         try:
             if _is_tiff(reader, wait=wait):

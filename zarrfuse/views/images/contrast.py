@@ -1,7 +1,7 @@
-"""Numbers of any size as brightness, and channels in their colours as 8-bit pixels.
+"""Turns numbers into brightness, and channels in colours into 8-bit pixels.
 
-Owns windows, percentiles and the sum of colours. Used by `images.render`. It knows nothing of arrays
-in a store.
+Owns contrast windows, percentiles and the sum of colours. Used by `render`. It must not know arrays in a
+store.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Window = tuple[float, float]
-"""The values shown black and at full brightness, finite, the first below the second."""
+"""The values that are shown black and at full brightness: finite, the first below the second."""
 
 _PERCENTILES = (0.1, 99.9)
 _SAME = 1e-12  # relative: what the means of equal numbers may differ by
@@ -20,8 +20,9 @@ _SAME = 1e-12  # relative: what the means of equal numbers may differ by
 def brightness(values: NDArray[np.float64], window: Window | None) -> NDArray[np.float32]:
     """From 0, black, to 1; NaN is black.
 
-    Without a window from the 0.1 to the 99.9 percentile of the values; from the least to the largest
-    where these are the same. Where all values are one, zero is black and anything else half-way.
+    Without a window, the range is that from the 0.1 to the 99.9 percentile of the values, or from the least
+    to the largest if these percentiles are equal. If all values are equal, zero is black and any other
+    value is 0.5.
     """
     if window is None:
         window = _window(values[~np.isnan(values)])
@@ -44,7 +45,7 @@ def _window(values: NDArray[np.float64]) -> Window:
 
 
 def to_bytes(bright: NDArray[Any]) -> NDArray[np.uint8]:
-    """Brightness as 0 to 255, what is above 1 as 255."""
+    """Brightness as 0 to 255; values above 1 are 255."""
     pixels: NDArray[np.uint8] = np.rint(np.minimum(bright, 1) * 255).astype(np.uint8)
     return pixels
 

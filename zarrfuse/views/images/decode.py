@@ -1,10 +1,9 @@
-"""Decoded arrays: their elements by boxes, and their bytes.
+"""Decoded arrays: their elements and their bytes, by boxes.
 
-Owns what all that shows pixels asks for. `blocks` decodes and knows what is at hand, `regions` has
-the arithmetic.
+Used by all renderings. `blocks` decodes and caches, `regions` has the arithmetic.
 
-Inside, elements are bytes: the last dimension is counted in bytes, so that any range of bytes of a
-file is a box of the array, whether it ends between two elements or not.
+The last dimension is counted in bytes, so that every range of bytes of a file is a few boxes of the array,
+also if it begins or ends within an element.
 """
 
 import errno
@@ -35,7 +34,7 @@ _ARRAYS_KEPT = 1000
 
 
 class Decoder:
-    """Decodes the arrays of one view; made for each mount. `close` it when nobody reads any more."""
+    """Decodes the arrays of one view. Call `close` after the last read."""
 
     def __init__(self, chunks: ChunksView, cache: ByteCache) -> None:
         self.chunks = chunks
@@ -45,10 +44,10 @@ class Decoder:
         self._lock = threading.Lock()
 
     def array(self, files: ArrayFiles) -> "DecodedArray":
-        """The array of these files; the same object as long as its document is the same.
+        """The array of these files: the same object as long as its document is the same.
 
-        Nothing is read or imported for it. Raises `NotSupported` where elements have no fixed size,
-        or there are more dimensions than numpy has.
+        Reads and imports nothing. Raises `NotSupported` for elements without a fixed size, and for more
+        dimensions than numpy has.
         """
         with self._lock:
             loaded = files.loaded
@@ -58,7 +57,7 @@ class Decoder:
             return array
 
     def close(self) -> None:
-        """End the threads, as soon as they have done what they are at."""
+        """End the threads after their current task."""
         self.shared.threads.shutdown()
         self.stored.close()
 
@@ -95,10 +94,10 @@ class DecodedArray:
         self.byte_shape = in_bytes(self.shape, dtype.itemsize)
         self.byte_unit = in_bytes(self.unit_shape, dtype.itemsize)
         self.capacity_bytes = decoder.shared.cache.capacity_bytes
-        """The bytes of decoded chunks that are kept, of all arrays together."""
+        """The size of the cache of decoded chunks in bytes, which all arrays share."""
 
     def check(self, *, wait: bool = True) -> None:
-        """Raises `NotSupported` where nobody can decode the array; see `ZarrArray.check`."""
+        """Raises `NotSupported` if the array cannot be decoded; see `ZarrArray.check`."""
         self._zarr.check(wait=wait)
 
     # -- elements ----------------------------------------------------------------------------
@@ -106,9 +105,9 @@ class DecodedArray:
     def read(self, box: tuple[slice, ...], *, wait: bool = True) -> NDArray[Any]:
         """The elements of a box: a new C-contiguous array.
 
-        `box` has a slice `start:stop` for each dimension, within the shape. Raises
-        `BlockingIOError` if `wait` is false and some of it has yet to be decoded, `NotSupported`
-        where nobody can decode it, `Corrupt` that names the chunk.
+        `box` has a slice `start:stop` for each dimension, within the shape. Raises `BlockingIOError` if
+        `wait` is false and some of it is not decoded yet, `NotSupported` if the array cannot be decoded,
+        and `Corrupt` with the name of the chunk.
         """
         low, high = self._corners(box)
         shape = tuple(b - a for a, b in zip(low, high, strict=True))
@@ -118,7 +117,7 @@ class DecodedArray:
         return found
 
     def readinto(self, out: NDArray[Any], box: tuple[slice, ...], *, wait: bool = True) -> None:
-        """What `read` gives, written into an array, or a part of one, of the shape of the box."""
+        """Write what `read` returns into an array of the shape of the box."""
         low, high = self._corners(box)
         shape = tuple(b - a for a, b in zip(low, high, strict=True))
         if out.shape != shape:
@@ -150,8 +149,8 @@ class DecodedArray:
     def fill(self, out: Bytes, low: Corner, high: Corner, *, wait: bool = True) -> None:
         """Fill `out`, which has the shape of the box, with bytes of the array.
 
-        The last dimension of the box is in bytes; it is not empty. Raises as `read`; where that is
-        `BlockingIOError`, some of `out` may have been filled.
+        The last dimension of the box is in bytes; the box is not empty. Raises as `read`. After
+        `BlockingIOError` a part of `out` may be filled.
         """
         units = units_of(low, high, self.byte_unit)
         while some := list(islice(units, MOST_AT_ONCE)):
@@ -162,7 +161,7 @@ class DecodedArray:
     def _fill_units(
         self, out: Bytes, low: Corner, high: Corner, units: list[Corner], wait: bool
     ) -> None:
-        """Fill what these units have of the box `out`."""
+        """Fill the parts of `out` that lie in these units."""
         now = time.monotonic()
         blocks = self.blocks
         missing: list[Corner] = []
@@ -218,7 +217,7 @@ class DecodedArray:
         self.blocks.decode_ahead(self._first_units((low, high)), is_wanted)
 
     def cool(self, passed: Iterable[Box], spared: Iterable[Box]) -> None:
-        """Let what some boxes of bytes touch go first, except what others touch, too."""
+        """Let the cache drop the blocks of the boxes `passed` first, but not those of `spared`."""
         wanted = {unit for box in spared for unit in self._first_units(box)}
         touched = (unit for box in passed for unit in self._first_units(box))
         self.blocks.cool(unit for unit in touched if unit not in wanted)

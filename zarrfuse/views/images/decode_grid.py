@@ -1,4 +1,4 @@
-"""What is decoded by itself: the units of an array, and boxes counted in bytes.
+"""The units of an array, which are decoded by themselves, and boxes counted in bytes.
 
 Pure. Used by `blocks` and `decode`.
 """
@@ -8,10 +8,10 @@ from zarrfuse.views.images.regions import Corner
 
 
 def unit_shape(node: ArrayNode) -> Corner:
-    """The smallest box of an array that zarr-python decodes by itself.
+    """The shape of the smallest box of an array that zarr-python decodes by itself.
 
-    An inner chunk where the only codec is sharding; behind a transpose, or with a checksum over the
-    whole shard, a shard is decoded as a whole.
+    That of an inner chunk if sharding is the only codec, else that of a chunk: with a transpose, or a
+    checksum over the whole shard, a shard is decoded as a whole.
     """
     if len(node.codecs) == 1 and node.codecs[0].name == "sharding_indexed":
         inner = node.codecs[0].configuration.get("chunk_shape")

@@ -1,8 +1,8 @@
-"""The `images` view: every chunk, array and pyramid as files of pictures and numbers.
+"""The folders of the `images` view.
 
-Owns which names a folder shows. Beside what the `chunks` view has there without its chunks -
-documents, files that belong to no array, child nodes - stand the renderings of the node. What is
-stored under the name of a rendering wins; below `c`, the chunks win. Used by `opening`.
+A folder shows what the `chunks` view shows but for chunks: documents, ordinary files, child nodes. Beside
+them it shows the renderings of its node. A stored file hides a rendering of the same name; below `c`,
+chunks hide stored files.
 """
 
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ class ImagesFolder(ResolvedFolder[ImagesNode]):
             raise
 
     def _own(self, place: _StoredFolder, name: str, wait: bool) -> Entry | Rendering | None:
-        """What the view itself has under a name, unless something stored is in its place."""
+        """The rendering of this name, or the entry of the folder `c`; None for other names."""
         if not place.is_node or place.node is None:
             return None
         offer = place.node.rendering(name, wait=wait)
@@ -124,8 +124,8 @@ class ImagesFolder(ResolvedFolder[ImagesNode]):
     def facts(self, name: str | None) -> Facts:
         """See `views.base.Folder`.
 
-        What the `chunks` view tells. Of a node also its `renderings`: by name, the size of each, or
-        why there is none. Of a chunk its `key` here, its `stored_key` and its `chunk_coords`.
+        Those of the `chunks` view. A node has its `renderings`, too; a chunk has its `key` in this view,
+        and its `stored_key`.
         """
         place = self._resolver.now()
         path = self.path if name is None else join(self.path, name)
@@ -159,7 +159,7 @@ def _entry(name: str, rendering: Rendering) -> Entry:
 
 
 def _files(place: _ChunkFolder, wait: bool = True) -> ChunkFiles:
-    """The chunks as files. Raises `NotFound` where there are none."""
+    """The chunks as files. Raises `NotFound` if they cannot be rendered."""
     files = place.node.chunk_files(wait=wait)
     if isinstance(files, str):
         raise NotFound(f"no chunk of {place.node.loaded.path or 'the root array'} is here: {files}")
@@ -167,7 +167,7 @@ def _files(place: _ChunkFolder, wait: bool = True) -> ChunkFiles:
 
 
 def _top(node: ImagesNode, wait: bool = True) -> Entry | None:
-    """The entry of `c`, or of `c.tiff` for a scalar; None where there are no chunks as files."""
+    """The entry of `c`, or of `c.tiff` for a scalar; None if chunks cannot be rendered."""
     files = node.chunk_files(wait=wait)
     return None if isinstance(files, str) else files.top(wait=wait)
 
@@ -184,7 +184,7 @@ def _facts_in_chunks(place: _ChunkFolder, name: str | None, entry: Entry | None)
 
 
 def _facts_of_chunk(node: ImagesNode, chunks: PlainChunks, coords: Coords, entry: Entry) -> Facts:
-    """Those of a chunk, which may not be stored."""
+    """The facts on a chunk, which need not be stored."""
     array = node.loaded.node
     assert isinstance(array, ArrayNode)
     key = CHUNK_KEYS.encode(coords) + ENDING
@@ -199,5 +199,5 @@ def _facts_of_chunk(node: ImagesNode, chunks: PlainChunks, coords: Coords, entry
 
 
 def _facts_of_folder(node: ImagesNode, entry: Entry | None) -> Facts:
-    """Those of a folder that is made of a node's chunks."""
+    """The facts on a chunk folder of a node."""
     return Facts(view="images", path="", owner=node.loaded.path, **kind_and_size(entry))

@@ -1,6 +1,6 @@
-"""Files that are pixels with something around them: a header, IFDs behind, a plane once more.
+"""Files that are pixels in an envelope: a header before them, and IFDs or another plane behind them.
 
-Owns which of these bytes are kept. Used by `arrays` for whole arrays and by `chunk_files` for chunks.
+Owns which bytes of envelopes are cached. Used by `arrays` for whole arrays and by `chunk_files` for chunks.
 It must not know where pixels come from.
 """
 
@@ -14,14 +14,14 @@ from zarrfuse.views.images.lazy_bytes import LazyBytes
 from zarrfuse.views.images.regions import Slices
 
 _KEPT = 64 << 10
-"""A part of so many bytes is held; a larger one is made when it is read."""
+"""An envelope's part of at most so many bytes is cached; a larger one is made when it is read."""
 
 
 class Framed:
     """Files of arrays of one shape, whose elements have `itemsize` bytes.
 
-    `make` makes what is around the elements, always the same; it is called once here, and raises what
-    it raises. `size` is that of each file, `kept_bytes` what is held for all of them.
+    `make` makes the envelope, always the same one; it is called once here, and its errors are raised.
+    `size`: bytes of each file; `kept_bytes`: bytes that are cached for all of them.
     """
 
     def __init__(self, shape: Sequence[int], itemsize: int, make: Callable[[], Envelope]) -> None:
@@ -35,7 +35,7 @@ class Framed:
     def file(
         self, pixels: Reader | None, pixels_of: Callable[[Slices], Reader], mtime_ns: int
     ) -> Reader:
-        """One of the files. `pixels` are its elements, `pixels_of` makes a reader of a box of them."""
+        """One of the files; `pixels`: its elements; `pixels_of`: makes a reader of a box of them."""
         segments = [self._head(mtime_ns), pixels, self._tail(mtime_ns)]
         if self._last is not None:
             segments.append(pixels_of(self._last))
@@ -45,7 +45,7 @@ class Framed:
 def _part(
     made: Envelope, make: Callable[[], Envelope], part: Callable[[Envelope], bytes], size: int
 ) -> Callable[[int], Reader]:
-    """Makes a segment of a part of `made`, which has so many bytes, with a modification time (ns)."""
+    """A function that makes a reader of a part of `made` with a modification time (ns)."""
     if size <= _KEPT:
         data = part(made)
         return lambda mtime_ns: Literal(data, mtime_ns)
@@ -54,7 +54,7 @@ def _part(
 
 
 def last_of(shape: Sequence[int], count: int) -> Slices:
-    """The box of the last `count` elements of an array, which are whole planes or rows of it."""
+    """The box of the last `count` elements of an array, which are whole planes or rows."""
     box: list[slice] = []
     for length in reversed(shape):
         box.append(slice(0, length) if count > 1 else slice(length - 1, length))

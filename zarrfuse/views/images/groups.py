@@ -1,7 +1,7 @@
 """The renderings of one group: each of its pyramids as an OME-TIFF, `G.ome.tiff`.
 
-Owns which levels go into it and why there is none. Used by `images.folder`. The metadata of levels
-are looked at when the group is listed or the file is asked for, not before.
+Owns which levels go into the file, and why there is none. Used by `folder`. Metadata of levels are read
+when the group is listed or the file is looked up, not before.
 """
 
 from collections.abc import Sequence

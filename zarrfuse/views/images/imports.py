@@ -1,7 +1,7 @@
-"""Readies what decodes and writes headers, before somebody waits for it.
+"""Starts a worker that decodes, and imports what writes headers, before they are needed.
 
-Used by `daemon` in a thread of its own, once a mount is ready: a process that decodes takes 0.5 s to
-start, tifffile 0.1 s to import.
+Used by `mount` in a thread, once the mount is ready: a worker takes 0.5 s to start, tifffile 0.1 s to
+import.
 """
 
 import logging
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def prepare() -> None:
-    """Start a process and import tifffile. What fails here is told of again by whoever needs it."""
+    """Start a worker and import tifffile. An error here comes again when they are needed."""
     from zarrfuse.decoding.workers import WORKERS  # noqa: PLC0415  # numpy; other views do without
 
     WORKERS.prepare()

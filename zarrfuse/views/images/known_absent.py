@@ -1,4 +1,4 @@
-"""Which chunks are known not to be stored: they read as the fill value without asking anybody.
+"""Remembers chunks that are not stored: they read as the fill value without a store call.
 
 Used by `blocks`. Bounded for all arrays of a view together.
 """
@@ -12,7 +12,7 @@ _MOST = 100_000
 
 
 class Bound:
-    """How many chunks all arrays together may know to be absent."""
+    """The limit of absent chunks that all arrays together may remember."""
 
     def __init__(self) -> None:
         self._of_arrays: WeakSet[AbsentChunks] = WeakSet()
@@ -20,7 +20,7 @@ class Bound:
         self._lock = threading.Lock()
 
     def count(self, absent: "AbsentChunks") -> None:
-        """`absent` is about to take in another; all forget theirs if these have become too many."""
+        """Count one more in `absent`. At the limit, all arrays forget theirs."""
         with self._lock:
             self._of_arrays.add(absent)
             if self._count >= _MOST:
@@ -31,9 +31,9 @@ class Bound:
 
 
 class AbsentChunks:
-    """The chunks of one array that were not stored when they were last looked for.
+    """The chunks of one array that were not stored when they were looked up; for any thread.
 
-    `ttl_s`: how long, in seconds, that is believed. For any thread.
+    `ttl_s`: how long a chunk is remembered, in seconds.
     """
 
     def __init__(self, bound: Bound, ttl_s: float) -> None:
@@ -42,7 +42,7 @@ class AbsentChunks:
         self._looked_at: dict[Corner, float] = {}
 
     def __bool__(self) -> bool:
-        """Whether any is known."""
+        """Whether any is remembered."""
         return bool(self._looked_at)
 
     def has(self, chunk: Corner, now: float) -> bool:
@@ -51,13 +51,13 @@ class AbsentChunks:
         return looked_at is not None and now - looked_at < self._ttl_s
 
     def add(self, chunk: Corner, now: float) -> None:
-        """A chunk was looked for, and is not stored."""
+        """Remember that a chunk is not stored."""
         if chunk not in self._looked_at:
             self._bound.count(self)
         self._looked_at[chunk] = now
 
     def discard(self, chunk: Corner) -> None:
-        """A chunk is stored."""
+        """Forget a chunk, which is stored."""
         self._looked_at.pop(chunk, None)
 
     def clear(self) -> None:

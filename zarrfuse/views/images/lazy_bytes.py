@@ -1,7 +1,7 @@
-"""Bytes that are made as a whole, when the first of them is read, and may be made again.
+"""Bytes that are made as a whole when one of them is read, and are made again when they are dropped.
 
-Used for the PNG, which takes a while to render, and for large headers. Open files hold none of it:
-what was read last is kept, up to a bound for all of them, since thousands may be open.
+Used for PNG files, which take a while to render, and for large headers. They lie in one bounded cache, not
+in the open files, of which there may be thousands.
 """
 
 import errno
@@ -18,10 +18,9 @@ _kept = ByteCache(_KEPT_BYTES)
 
 
 class LazyBytes(Reader):
-    """`size` bytes that `make` makes when they are read; others then wait for it.
+    """`size` bytes that `make` makes when they are read; other threads then wait for it.
 
-    `key`: shared by those that have the same bytes; without, they are made for this one alone, and
-    gone when it is closed.
+    `key`: readers with the same key share the bytes. Without one they are dropped when it is closed.
     """
 
     def __init__(
@@ -47,6 +46,6 @@ class LazyBytes(Reader):
         return memoryview(data)
 
     def close(self) -> None:
-        """Let go of the bytes."""
+        """Drop the bytes, unless they are shared."""
         if not self._is_shared:
             _kept.drop(self._key)

@@ -1,8 +1,7 @@
-"""Which pyramid an array is a level of, and which arrays are the levels of a pyramid.
+"""Finds the pyramid that an array is a level of, and the levels of a pyramid.
 
-Owns the way between groups and their levels through the store. Used by `nodes`, `arrays` and
-`groups`. Metadata are read of the groups above an array and of the levels of one pyramid, and only
-when one asks for them.
+Used by `nodes`, `arrays` and `groups`. It reads the metadata of the groups above an array, and of the
+levels of one pyramid, when they are needed.
 """
 
 import errno
@@ -24,7 +23,7 @@ _KEPT = 512
 
 @dataclass(frozen=True, slots=True)
 class PyramidLevel:
-    """Where an array is among the levels of a pyramid: `level` counts from the finest."""
+    """A level of a pyramid; `level` counts from the finest."""
 
     group: ChunksFolder
     pyramid: Pyramid
@@ -32,14 +31,14 @@ class PyramidLevel:
 
 
 class Pyramids:
-    """The pyramids of one view, by the groups that tell of them. For any thread."""
+    """The pyramids of one view, by their groups. For any thread."""
 
     def __init__(self) -> None:
         self._told: LRUCache[str, tuple[Loaded, tuple[Pyramid, ...]]] = LRUCache(_KEPT)
         self._lock = threading.Lock()
 
     def of(self, group: Loaded, *, wait: bool = True) -> tuple[Pyramid, ...]:
-        """What the metadata of a group say of pyramids; `BlockingIOError` as for stores."""
+        """The pyramids in the metadata of a group; `BlockingIOError` as for stores."""
         if not isinstance(group.node, GroupNode):
             return ()
         with self._lock:
@@ -54,7 +53,7 @@ class Pyramids:
         return pyramids
 
     def around(self, array: ChunksFolder, *, wait: bool = True) -> PyramidLevel | None:
-        """The place of an array in the pyramid of the nearest group above that names it."""
+        """The level that an array is, in the pyramid of the nearest group above that names it."""
         group = array.parent
         while group is not None:
             try:
@@ -75,7 +74,7 @@ class Pyramids:
     def levels(
         self, group: ChunksFolder, pyramid: Pyramid, first: int = 0, *, wait: bool = True
     ) -> Iterator[tuple[ChunksFolder, Loaded | str]]:
-        """The folder of each level from `first` on, and its node, or why that cannot be had."""
+        """The folder of each level from `first` on, with its node, or why there is none."""
         for level in pyramid.levels[first:]:
             folder = group.below(level.path)
             try:
@@ -95,10 +94,10 @@ def access_to(
     *,
     wait: bool = True,
 ) -> Access | None:
-    """What is permitted of a file of a node that is made of these levels of a pyramid, too.
+    """The access of a file that is made of a node and of levels of a pyramid.
 
-    What all their documents permit, to who may enter the folders that lead to them from that in which
-    the file is shown. `BlockingIOError` as for stores.
+    It permits what all their documents permit, and all folders from that of the file to the levels.
+    `BlockingIOError` as for stores.
     """
     access = node.access
     entered = f"{shown_in.path}/" if shown_in.path else ""

@@ -1,8 +1,7 @@
-"""What the nodes of an `images` view share, and what each of them can be asked.
+"""The nodes of an `images` view, and what they share.
 
-Owns what a rendering is, and how long one is kept. Used by `images.arrays` and `images.groups`,
-which make the renderings of the two kinds of nodes. Sizes follow from metadata alone: nothing here
-decodes or imports zarr.
+Owns what a rendering is, and how long it is cached. `arrays` and `groups` make the renderings of the two
+kinds of nodes. Sizes follow from metadata: nothing is decoded, and zarr is not imported.
 """
 
 import errno
@@ -33,9 +32,9 @@ _LONGEST_NAME = 255
 
 
 class Images:
-    """What all nodes of a view share: the decoder, the pyramids, and what was asked for.
+    """What all nodes of a view share: the decoder, the pyramids, and the options.
 
-    `lasting`: whether what has been seen once stays as it is.
+    `lasting`: whether stored data never changes.
     """
 
     def __init__(
@@ -55,16 +54,16 @@ class Images:
         self.decoder = Decoder(chunks, cache)
 
     def name_of(self, loaded: Loaded) -> str:
-        """What the renderings of a node are called: its name without `.zarr` and `.ome.zarr`."""
+        """The name of the renderings of a node: its own without `.zarr` and `.ome.zarr`."""
         return title_of(loaded.path.rpartition("/")[2]) or self.root_name
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A file that is made of pixels: its size in bytes and its time, and how to open it.
+    """A file that is made of pixels: its size in bytes, its time, and how to open it.
 
-    `open` takes `wait`. What it raises says why it cannot be read. `access`: what the documents permit
-    of the arrays that it is made of.
+    `open` takes `wait`, and raises why it cannot be read. `access`: what the documents of its arrays
+    permit together.
     """
 
     size: int
@@ -74,13 +73,13 @@ class Rendering:
 
 
 Offer: TypeAlias = Rendering | str
-"""A rendering, or a clause why there is none."""
+"""A rendering, or why there is none, as a clause."""
 
 
 class ImagesNode:
-    """A node as the view shows it, as long as its document is the same; this one has no renderings.
+    """A node as the view shows it, as long as its document is the same.
 
-    So it is with a node that must not be loaded: it is as in the `chunks` view, which refuses it.
+    This class has no renderings: it is a node that must not be loaded.
     """
 
     chunks: PlainChunks | None = None
@@ -93,11 +92,11 @@ class ImagesNode:
         self._lock = threading.Lock()
 
     def names(self) -> Sequence[str]:
-        """The names of its renderings, those included that there might be."""
+        """The names of its renderings, also of those that cannot be made."""
         return ()
 
     def rendering(self, name: str, *, wait: bool = True) -> Offer | None:
-        """What there is under a name in the node's folder; None if it is none of `names`.
+        """The rendering of a name, or why there is none; None if it is none of `names`.
 
         `BlockingIOError` as for stores.
         """
@@ -112,20 +111,20 @@ class ImagesNode:
         return None
 
     def told(self) -> dict[str, int | str]:
-        """Of each rendering its size, or why there is none."""
+        """For each rendering its size in bytes, or why there is none."""
         return {
             name: offer if isinstance(offer, str) else offer.size for name, offer in self.offers()
         }
 
     def offers(self) -> Iterator[tuple[str, Offer]]:
-        """Every name of a rendering with what there is under it."""
+        """Every name with its rendering, or why there is none."""
         for name in self.names():
             offer = self.rendering(name)
             if offer is not None:
                 yield name, offer
 
     def _kept(self, what: str, sources: Sequence[object], wait: bool, make: Callable[[], T]) -> T:
-        """What `make` makes of these very objects; not made again as long as they are the same."""
+        """The result of `make`, cached as long as `sources` are the same objects."""
         known = self._made.get(what)
         if known is None or not _are_same(known[0], sources):
             if not wait:
@@ -137,7 +136,7 @@ class ImagesNode:
         return cast("T", known[1])
 
     def _guarded(self, name: str, make: Callable[[], T | str]) -> T | str:
-        """What `make` makes. A fault in it costs what is under this name alone, and is reported."""
+        """The result of `make`; if it fails, the error as a clause, which is logged."""
         try:
             return make()
         except Exception as error:  # of a library that was given unusual metadata
@@ -146,7 +145,7 @@ class ImagesNode:
             return text_of(error)
 
     def _offer(self, name: str, make: Callable[[], Offer]) -> Offer:
-        """What `make` makes, unless nobody could list it."""
+        """The result of `make`, unless the file is too large to be listed."""
         offer = self._guarded(name, make)
         if isinstance(offer, Rendering) and offer.size > LARGEST_FILE:
             return TOO_LARGE
@@ -163,7 +162,7 @@ def _are_same(known: Sequence[object], sources: Sequence[object]) -> bool:
 
 
 def name_problem(name: str) -> str | None:
-    """Why no file can have a name, as a clause, or None."""
+    """Why no file can have this name, as a clause, or None."""
     size = len(name.encode("utf-8", "surrogateescape"))
     if size <= _LONGEST_NAME:
         return None

@@ -1,7 +1,7 @@
-"""The pixels of an array, or of a box of it, as a range of bytes: a segment of a file.
+"""The pixels of an array, or of a box of it, as a reader of bytes.
 
-Owns the way from bytes to boxes, and the notice that a file is read from front to back, upon which
-the chunks that come next are decoded ahead. Used by the files of the `images` view.
+Owns the way from ranges of bytes to boxes, and prefetching: when the bytes are read in order, the next
+chunks are decoded ahead. Used by the files of the `images` view.
 """
 
 import threading
@@ -15,27 +15,27 @@ from zarrfuse.views.images.decode import DecodedArray
 from zarrfuse.views.images.regions import Box, Corner, pieces
 
 _RUN_BYTES = 3 << 20
-"""What has been read in order before anything is read ahead: a window of an image is less."""
+"""How many bytes are read in order before the next ones are prefetched: a window of an image is less."""
 _OUT_OF_ORDER = 3
-"""The kernel has several requests under way; they come up to so many of their sizes too early."""
+"""The kernel sends several requests at a time: one may come so many of its sizes too early."""
 _LATE = 2
-"""What lies so many of their sizes behind may still be wanted by those that come too late."""
+"""A late request may lie so many of its sizes behind."""
 _LEAST_AHEAD_BYTES = 32 << 20
 _AHEAD_SHARE = 4
-"""Not more than this part of the cache is decoded ahead."""
+"""How much of the cache may be prefetched, as a fraction."""
 _STEPS = 4
-"""It is looked ahead again after this part of what was decoded ahead has been read."""
+"""More is prefetched after this fraction of what was prefetched has been read."""
 _FEW_ROWS = 4
-"""Up to so many rows of a chunk are copied one by one."""
+"""At most so many rows of a chunk are copied one by one."""
 _BEHIND_BYTES = 4 << 20
-"""A request that comes so late still belongs to those in order."""
+"""A request that is at most so late (bytes) still counts as in order."""
 
 
 class Pixels(Reader):
     """The bytes of a box of an array in C order, little endian; see `stores.base.Reader`.
 
-    `box`: a slice `start:stop` for each dimension, or None for all of it. `ahead`: whether chunks
-    are decoded before they are asked for, once the bytes are read in order.
+    `box`: a slice `start:stop` for each dimension, or None for all of it. `ahead`: whether chunks are
+    prefetched when the bytes are read in order.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class Pixels(Reader):
         self._ahead_bytes, self._cools = self._plan()
         self._closed = False
         self._lock = threading.Lock()
-        self._run = 0  # counts the runs: what was to be read ahead in an old one is not wanted
+        self._run = 0  # counts the runs of reads in order: prefetching for an old one is cancelled
         self._run_bytes = 0
         self._frontier = self._ahead_to = self._cooled_to = 0
 
@@ -94,9 +94,9 @@ class Pixels(Reader):
             self._note(offset, count)
 
     def _copy_rows(self, buffer: memoryview, offset: int, count: int) -> bool:
-        """Fill the buffer row by row, if all of it is at hand.
+        """Fill the buffer row by row, if all of it is cached; returns whether it was.
 
-        For a few rows this takes a fifth of the time of what is right for boxes.
+        For a few rows this takes a fifth of the time that copying boxes takes.
         """
         blocks, shape, unit = self._array.blocks, self._shape, self._array.byte_unit
         width, first = shape[-1], self._origin[-1]
@@ -146,17 +146,17 @@ class Pixels(Reader):
         )
 
     def _boxes(self, start: int, stop: int) -> list[Box]:
-        """The boxes of the array that the bytes `start:stop` are."""
+        """The boxes of the array that hold the bytes `start:stop`."""
         start, stop = max(0, start), min(stop, self.size)
         return [self._in_array(low, high) for low, high in pieces(self._shape, start, stop)]
 
     # -- in order ----------------------------------------------------------------------------
 
     def _plan(self) -> tuple[int, bool]:
-        """(bytes to look ahead, whether chunks come round again that the cache cannot hold).
+        """(bytes to prefetch, whether chunks are needed again that the cache cannot hold).
 
-        The chunks that a row of chunks of one plane needs are needed again for the next row of
-        pixels, and where chunks are several planes deep, all of a plane for the next plane.
+        A row of chunks of one plane is needed for each of its rows of pixels. If chunks are several planes
+        deep, all chunks of a plane are needed again for the next plane.
         """
         unit = [min(u, n) for u, n in zip(self._array.byte_unit, self._shape, strict=True)]
         row_bytes, deep = prod(unit), 1
@@ -175,7 +175,7 @@ class Pixels(Reader):
         return min(max(row_bytes, _LEAST_AHEAD_BYTES), most), cools
 
     def _note(self, offset: int, count: int) -> None:
-        """Notice where is read; decode ahead, and let go, where it is in order."""
+        """Note a read; if reads are in order, prefetch, and let the cache drop what was read."""
         if not (self._ahead or self._cools):
             return
         with self._lock:

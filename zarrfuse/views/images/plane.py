@@ -1,8 +1,7 @@
-"""One plane of an array, or the middle of it, read as small images of its channels.
+"""Reads one plane of an array, or the middle of it, as small images of its channels.
 
-Owns which box of the array that is, how many chunks it takes, and how these are read: each once, in
-bands, so that memory is bounded whatever the array's size. Used by `images.render`. It knows arrays
-by `DecodedArray` alone, and nothing of contrast or colours.
+Owns which box of the array that is, how many chunks it has, and how they are read: each once, in bands, so
+that memory is bounded. Used by `render`. It must not know contrast or colours.
 """
 
 import logging
@@ -24,13 +23,13 @@ log = logging.getLogger(__name__)
 
 
 MOST_UNITS = 1 << 14
-"""Chunks that are decoded for a picture: of tiny ones each takes as long as a larger one."""
+"""How many chunks are decoded for a picture: a tiny one takes as long as a larger one."""
 _BAND = 8 << 20  # bytes read at a time, where chunks are smaller
 _TOLD = 5  # chunks that cannot be decoded, of one picture, that the log names
 
 
 def plane_shape(array: DecodedArray, samples: int) -> tuple[int, int]:
-    """(height, width) of each plane of an array, behind which may be an axis of samples."""
+    """(height, width) of each plane of an array; the last axis may be that of samples."""
     height, width = array.shape[-3:-1] if samples else array.shape[-2:]
     return height, width
 
@@ -41,12 +40,12 @@ class Plane:
 
     array: DecodedArray
     at: tuple[int, ...]
-    """The index on each axis before Y. On that of channels it says nothing."""
+    """The index on each axis before Y; not used for the axis of channels."""
     channel_axis: int | None
     channels: tuple[int, ...]
-    """Indices on the axis of channels, ascending; one, whatever it is, where there is none."""
+    """Indices on the axis of channels, ascending; any one index if there is no such axis."""
     samples: int
-    """How many samples are read; 0 where there is no axis of them."""
+    """How many samples are read; 0 without an axis of samples."""
     rows: slice
     columns: slice
 
@@ -62,18 +61,18 @@ class Plane:
 
     @property
     def unit_bytes(self) -> int:
-        """Bytes of what is decoded at once: a chunk, deep ones whole."""
+        """Bytes of a unit, which may be many planes deep."""
         return prod(self.array.unit_shape) * self.array.dtype.itemsize
 
     def fits(self, most_bytes: int) -> bool:
-        """Whether reading this decodes at most so many bytes."""
+        """Whether reading it decodes at most so many bytes."""
         return prod(self._grid()) <= self._most_units(most_bytes)
 
     def middle(self, most_bytes: int) -> "Plane | None":
-        """The middle of this whole plane, of as many chunks as `most_bytes` hold; None: not one.
+        """The middle of this whole plane, with as many chunks as `most_bytes` hold; None if not even one.
 
-        It is about as wide for its height as the plane. Where one chunk for each channel is too much
-        already, the last channels are left out.
+        Its ratio of width to height is about that of the plane. If one chunk of each channel is too much,
+        the last channels are left out.
         """
         plane = self
         while not plane._most_units(most_bytes) and len(plane.channels) > 1:
@@ -92,8 +91,8 @@ class Plane:
     def images(self, size: tuple[int, int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """Each channel, by its place in `channels`, or each sample, shrunk to (height, width).
 
-        NaN where there is no number. Chunks that cannot be decoded are left out; the log names them.
-        Raises `Corrupt`, behind the last image, if not one could be.
+        Pixels without a number are NaN. Chunks that cannot be decoded are left out and logged. Raises
+        `Corrupt` after the last image if no chunk could be decoded.
         """
         losses = _Losses(self.array.path)
         for places in self._together():

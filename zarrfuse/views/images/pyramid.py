@@ -1,7 +1,7 @@
 """`G.ome.tiff`: a pyramid as one file, whose tiles are cut out of decoded arrays when they are read.
 
-Owns the way from a byte range of that file to boxes of the levels' arrays. Used by the view. Where
-the tiles lie, and what stands in front of them, is `files.ome_tiff`'s; decoding is `images.decode`'s.
+Owns the way from a byte range of that file to boxes of the levels' arrays. Used by `groups`.
+`formats.ome_tiff` has the positions of tiles and the header, `decode` decodes.
 """
 
 import math
@@ -20,16 +20,16 @@ from zarrfuse.views.images.decode import DecodedArray
 from zarrfuse.views.images.lazy_bytes import LazyBytes
 
 _TILES_IN_ORDER, _BYTES_IN_ORDER = 3, 3 << 20
-"""What has been read in order before anything is decoded ahead."""
+"""How many bytes are read in order before the next ones are prefetched."""
 _OUT_OF_ORDER_BYTES = 1 << 20
-"""The kernel has several requests under way, of 128 KiB each; they overtake each other."""
+"""The kernel sends several requests of 128 KiB at a time, and they overtake each other."""
 _AHEAD_BYTES = 12 << 20
 _AHEAD_SHARE = 3
-"""Not more than this part of the cache is decoded ahead."""
+"""How much of the cache may be prefetched, as a fraction."""
 
 
 def pyramid_problem(picture: Picture, arrays: Sequence[DecodedArray]) -> str | None:
-    """A clause why there is no OME-TIFF of these levels, finest first; None if there is one.
+    """Why there is no OME-TIFF of these levels, finest first, as a clause; None if there is one.
 
     `picture` is that of the finest level. Nothing is decoded.
     """
@@ -39,9 +39,9 @@ def pyramid_problem(picture: Picture, arrays: Sequence[DecodedArray]) -> str | N
 
 
 def pyramid_size(picture: Picture, arrays: Sequence[DecodedArray], name: str) -> int:
-    """How many bytes the file has that `pyramid_file` reads. Arithmetic only, and kept.
+    """Bytes of the file that `pyramid_file` opens. Arithmetic only, and cached.
 
-    Raises `ValueError` where `pyramid_problem` has a reason.
+    Raises `ValueError` if there is a `pyramid_problem`.
     """
     return _layout(picture, arrays, name).size
 
@@ -49,10 +49,10 @@ def pyramid_size(picture: Picture, arrays: Sequence[DecodedArray], name: str) ->
 def pyramid_file(
     picture: Picture, arrays: Sequence[DecodedArray], name: str, mtime_ns: int, *, ahead: bool
 ) -> Reader:
-    """The file, open. `name` is what the image is called in its OME-XML.
+    """Open the file; `name`: that of the image in its OME-XML.
 
-    With `ahead` reading in order decodes the next chunks ahead. Raises `ValueError` where
-    `pyramid_problem` has a reason.
+    With `ahead`, chunks are prefetched when the file is read in order. Raises `ValueError` if there is a
+    `pyramid_problem`.
     """
     return PyramidFile(_layout(picture, arrays, name), arrays, mtime_ns, ahead=ahead)
 
@@ -89,7 +89,7 @@ class PyramidFile(Reader):
             self._ahead.was_read(offset, stop)
 
     def close(self) -> None:
-        """Nothing more is decoded ahead."""
+        """Cancel prefetching."""
         if self._ahead is not None:
             self._ahead.end()
 
@@ -112,7 +112,7 @@ class PyramidFile(Reader):
     def _fill_rows(
         self, rows: memoryview, piece: Piece, first: int, last: int, *, wait: bool
     ) -> None:
-        """Fill `rows` with the rows `first` to `last` of a tile; outside of the image they are 0."""
+        """Fill `rows` with the rows `first` to `last` of a tile, and with 0 outside of the image."""
         tiles = self._layout.tiles
         level, array = tiles.levels[piece.level], self._arrays[piece.level]
         samples = array.shape[len(level.lengths) + 2 :]
@@ -135,10 +135,9 @@ class PyramidFile(Reader):
 
 
 class _Ahead:
-    """Has the chunks of the next tiles decoded, once a file has been read in order for a while.
+    """Prefetches the chunks of the next tiles, once a file has been read in order for several tiles.
 
-    A viewer reads single tiles, each in several reads; what it will look at next does not lie behind
-    them. Hence the patience of several tiles.
+    A viewer reads single tiles, each in several reads, and the next one lies elsewhere.
     """
 
     def __init__(self, layout: Layout, arrays: Sequence[DecodedArray]) -> None:
@@ -150,7 +149,7 @@ class _Ahead:
         self._began = self._frontier = self._asked = 0
 
     def was_read(self, start: int, stop: int) -> None:
-        """Ask for what comes next if these bytes came next. Never waits."""
+        """Note a read; if reads are in order, prefetch. Never waits."""
         if start < self._tiles.start:
             return
         with self._lock:
@@ -171,11 +170,11 @@ class _Ahead:
         self._ask(begin, end, run)
 
     def end(self) -> None:
-        """What has not been begun is not wanted any more."""
+        """Cancel what has not begun."""
         self._run = object()
 
     def _reach(self) -> int:
-        """How many bytes to look ahead: what is decoded for them fits into a part of the cache."""
+        """How many bytes to prefetch, so that their chunks fit into a part of the cache."""
         piece = next(self._tiles.pieces(self._frontier - 1, self._frontier))
         array = self._arrays[piece.level]
         deep = math.prod(array.unit_shape[: len(piece.leading)])

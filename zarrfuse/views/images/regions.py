@@ -16,9 +16,9 @@ Slices: TypeAlias = tuple[slice, ...]
 
 
 def pieces(shape: Sequence[int], start: int, stop: int) -> list[Box]:
-    """The boxes of an array of `shape` that one behind the other are its elements `start:stop`.
+    """The boxes of an array of `shape` that hold its elements `start:stop`, in order.
 
-    At most two for each dimension but the last, and one more.
+    There are at most two for each dimension but the last, and one more.
     """
     found: list[Box] = []
     if start < stop:
@@ -29,9 +29,9 @@ def pieces(shape: Sequence[int], start: int, stop: int) -> list[Box]:
 def _add_pieces(
     shape: Corner, elements: int, start: int, stop: int, at: Corner, found: list[Box]
 ) -> None:
-    """Add the pieces of the elements `start:stop` of what lies at the coordinates `at`.
+    """Add the pieces of the elements `start:stop` of the subarray at the coordinates `at`.
 
-    That has so many `elements`, and the dimensions of `shape` behind those of `at`.
+    It has so many `elements`, and the dimensions of `shape` after those of `at`.
     """
     axis = len(at)
     end = tuple([n + 1 for n in at])
@@ -55,7 +55,7 @@ def _add_pieces(
 
 
 def units_of(low: Sequence[int], high: Sequence[int], unit: Sequence[int]) -> Iterator[Corner]:
-    """The places in the grid of units that a box touches, in C order."""
+    """The units that a box touches, by their place in the grid, in C order."""
     return product(
         *(range(a // u, (b - 1) // u + 1) for a, b, u in zip(low, high, unit, strict=True))
     )
@@ -64,15 +64,15 @@ def units_of(low: Sequence[int], high: Sequence[int], unit: Sequence[int]) -> It
 def first_units_of(
     low: Sequence[int], high: Sequence[int], unit: Sequence[int], most: int
 ) -> Iterator[Corner]:
-    """The first `most` of `units_of`; takes no more memory than these, however large the box."""
+    """The first `most` of `units_of`, in memory for these only."""
     ranges = [range(a // u, (b - 1) // u + 1) for a, b, u in zip(low, high, unit, strict=True)]
     return islice(product(*(along[:most] for along in ranges)), most)
 
 
 def grouped(places: Sequence[Corner], most: int) -> list[Box]:
-    """Places of a grid in few boxes, of at most so many places each.
+    """Few boxes that hold these places of a grid, at most `most` in each.
 
-    Neighbours in the last dimension come together first, as a store and a decoder like them.
+    Neighbours in the last dimension are put together first: stores and decoders read them best.
     """
     boxes = [(place, tuple(n + 1 for n in place)) for place in places]
     if most > 1 and len(boxes) > 1:
@@ -110,7 +110,7 @@ def volume(low: Sequence[int], high: Sequence[int]) -> int:
 
 
 def common(low: Corner, high: Corner, other_low: Corner, other_high: Corner) -> Box:
-    """The box that is in both of two boxes which touch."""
+    """The intersection of two boxes that touch."""
     return tuple(map(max, low, other_low)), tuple(map(min, high, other_high))
 
 

@@ -1,11 +1,11 @@
 """The picture of an array: a PNG whose size follows from metadata.
 
-Owns the choice of pyramid level, plane, channels, contrast and colours. Used by the `images` view.
-It reads through `images.plane`.
+Owns the choice of pyramid level, plane, channels, contrast and colours. Used by `arrays`. It reads through
+`plane`.
 
-Of an array (..., Y, X) the picture is the middle plane of every leading axis. Its channels are shown
-together, each stretched and in its colour. Large planes are shrunk, small ones stay as they are.
-What counts is pixels, not how large these are in the world.
+The picture of an array (..., Y, X) is the middle plane on every leading axis. Channels are added up, each
+with its own contrast and colour. Large planes are shrunk, small ones are not enlarged. Physical sizes of
+pixels are ignored.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from zarrfuse.views.images.decode import DecodedArray
 from zarrfuse.views.images.plane import Plane, plane_shape
 
 MOST_PIXELS = 1024
-"""Of the longer side of a picture."""
+"""The longer side of a picture, in pixels."""
 MOST_DECODED = 64 << 20
-"""Bytes of whole chunks that are decoded for a picture."""
+"""How many bytes of chunks are decoded for a picture."""
 
 # As in ImageJ, which shows no more than these seven together.
 _PALETTE = (0xFF0000, 0x00FF00, 0x0000FF, 0xFFFFFF, 0x00FFFF, 0xFF00FF, 0xFFFF00)
@@ -41,7 +41,7 @@ _turns = Budget(2)
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A channel that is shown. Without a window, it is stretched by percentiles."""
+    """A channel that is shown. Without a window, percentiles are its contrast."""
 
     index: int
     color: int
@@ -50,10 +50,10 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The PNG of an array, as far as metadata tell. Made by `plan`."""
+    """The PNG of an array, as far as it follows from metadata. Made by `plan`."""
 
     size: int = 0
-    """Bytes of the file; 0 where there is none."""
+    """Bytes of the file; 0 if there is none."""
     problem: str | None = None
     """Why there is none: a clause such as `complex64 has no brightness`."""
     width: int = 0
@@ -67,7 +67,7 @@ class Plan:
         return "" if self._plane is None else self._plane.array.path
 
     def check(self, *, wait: bool = True) -> None:
-        """Raises `NotSupported` where nobody can decode that array; see `DecodedArray.check`."""
+        """Raises `NotSupported` if that array cannot be decoded; see `DecodedArray.check`."""
         if self._plane is not None:
             self._plane.array.check(wait=wait)
 
@@ -79,9 +79,8 @@ class Plan:
     def render(self) -> bytes:
         """The file, of exactly `size` bytes. Decodes: in a thread.
 
-        Chunks that cannot be decoded are black, and named in the log. Raises `Corrupt` if that is
-        all of them, `NotSupported` where there is no PNG or nobody can decode the array, and
-        whatever else reading raises.
+        Chunks that cannot be decoded are black, and logged. Raises `Corrupt` if none can be decoded,
+        `NotSupported` if there is no PNG or the array cannot be decoded, and what reading raises.
         """
         if self._plane is None:
             raise NotSupported(f"there is no PNG: {self.problem}")
@@ -91,12 +90,11 @@ class Plan:
 
 
 def plan(picture: Picture, array: DecodedArray, levels: Sequence[DecodedArray] = ()) -> Plan:
-    """The PNG of `array`, from metadata alone: nothing is read.
+    """Plan the PNG of `array` from metadata: nothing is read.
 
-    `levels` are other levels of its pyramid, in any order; what is no coarser level with the same
-    dimensions, channels and type is left out. Read is the coarsest one that is as large as the
-    picture, if that decodes at most `MOST_DECODED`; else the largest of those that are smaller and
-    do; else the middle of the coarsest, of as many chunks as may be decoded.
+    `levels`: other levels of its pyramid, in any order. Those with other dimensions, channels or types are
+    ignored. The level to read is the coarsest one that is at least as large as the picture, if that decodes
+    at most `MOST_DECODED` bytes; else the largest smaller one that does; else the middle of the coarsest.
     """
     samples = 3 if picture.samples and array.shape[-1:] in ((3,), (4,)) else 0
     problem = _problem(array, samples)
@@ -124,7 +122,7 @@ def plan(picture: Picture, array: DecodedArray, levels: Sequence[DecodedArray] =
 
 
 def _problem(array: DecodedArray, samples: int) -> str | None:
-    """Why there is no picture of an array of such a type and shape."""
+    """Why there is no picture of an array of this type and shape, or None."""
     dtype, needed = array.dtype, 3 if samples else 2
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         return f"{dtype} has no brightness"
@@ -143,7 +141,7 @@ def _channel_axis(picture: Picture, array: DecodedArray) -> int | None:
 
 
 def _shown(picture: Picture, array: DecodedArray, axis: int | None) -> tuple[_Shown, ...]:
-    """The channels that are active; the first ones where these are too many to tell apart."""
+    """The active channels; the first ones if there are too many to tell apart."""
     count = 1 if axis is None else array.shape[axis]
     told = picture.channels
     if len(told) != count:
@@ -183,7 +181,7 @@ def _fit(shape: tuple[int, int]) -> tuple[int, int]:
 
 
 def _is_coarser(level: DecodedArray, array: DecodedArray, axis: int | None, samples: int) -> bool:
-    """Whether `level` can be shown in the place of `array`."""
+    """Whether `level` can be shown instead of `array`."""
     if len(level.shape) != len(array.shape) or level.dtype != array.dtype or not prod(level.shape):
         return False
     if samples and level.shape[-1] != array.shape[-1]:
@@ -199,7 +197,7 @@ def _is_enough(plane: Plane, size: tuple[int, int]) -> bool:
 
 
 def _best_whole(planes: Sequence[Plane], size: tuple[int, int]) -> Plane | None:
-    """Of planes, the smallest first, the one to show whole; None if that decodes too much."""
+    """The plane to show whole, of `planes` with the smallest first; None if each decodes too much."""
     enough = [plane for plane in planes if _is_enough(plane, size)]
     small = [plane for plane in reversed(planes) if not _is_enough(plane, size)]
     return next((plane for plane in (*enough, *small) if plane.fits(MOST_DECODED)), None)

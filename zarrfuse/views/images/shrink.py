@@ -1,7 +1,7 @@
-"""Large images made small: the mean of all pixels in each of a grid of boxes.
+"""Shrinks large images: each pixel is the mean of the pixels in a box of a grid.
 
-Owns the arithmetic of the means: images that come in bands of rows, pixels that are no numbers or
-not there, sums that must not overflow. Used by `images.plane`. It knows nothing of chunks or colours.
+Owns the arithmetic of the means: images come in bands of rows, pixels may be NaN or missing, sums must not
+overflow. Used by `plane`. It must not know chunks or colours.
 """
 
 from typing import Any
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LARGEST = 1e300
-"""The sum of 64 Mi such numbers still is a float64."""
+"""The sum of 64 Mi such numbers fits into a float64."""
 _AT_ONCE = 1 << 20
-"""Pixels that are worked on at a time: what is made of them in between stays in the CPU's cache."""
+"""How many pixels are summed at a time, so that intermediate arrays fit into the CPU's cache."""
 _TALL = 16
-"""Rows of a box from which on each box is summed by itself."""
+"""A box with at least so many rows is summed by itself."""
 
 
 class Shrunk:
@@ -29,7 +29,7 @@ class Shrunk:
         self._rows, self._columns = (_edges(*pair) for pair in zip(shape, size, strict=True))
         self._sums = np.zeros((images, *size))
         self._lost: NDArray[np.float64] | None = None
-        """How many pixels of each box are not there; None if all are."""
+        """How many pixels of each box are missing; None if none is."""
 
     def add(self, image: int, first_row: int, band: NDArray[Any]) -> None:
         """Add rows of an image, whole, from `first_row` on: booleans, integers or floats.
@@ -57,12 +57,12 @@ class Shrunk:
         self._add(self._sums[image], row, box, part)
 
     def leave_out(self, image: int, rows: slice, columns: slice) -> None:
-        """Pixels that are not there; zeros were added in their place."""
+        """Count pixels as missing, for which zeros were added."""
         within_rows, within_columns = _within(self._rows, rows), _within(self._columns, columns)
         self._lost_of(image)[...] += np.outer(within_rows, within_columns)
 
     def means(self) -> NDArray[np.float64]:
-        """(images, height, width), to be asked for once; NaN where no pixel of a box is there."""
+        """The means (images, height, width), NaN for a box without pixels. Call it once."""
         pixels = np.outer(np.diff(self._rows), np.diff(self._columns)).astype(np.float64)
         with np.errstate(invalid="ignore"):  # 0 of 0 is the NaN that is wanted
             self._sums /= pixels if self._lost is None else pixels - self._lost
@@ -98,7 +98,7 @@ def _within(edges: NDArray[np.int64], pixels: slice) -> NDArray[np.int64]:
 
 
 def _sum_type(dtype: np.dtype[Any]) -> type[np.generic]:
-    """What holds the sum of 2**15 elements, without an error if any type does."""
+    """The type for the sum of 2**15 elements: exact, if there is such a type."""
     if dtype.kind == "f" or dtype.itemsize == 8:
         return np.float64
     if dtype.itemsize == 4:

@@ -23,13 +23,13 @@ from zarrfuse.views.plain.chunks import PlainChunks
 from zarrfuse.views.plain.nodes import DOCUMENT, stored_document
 
 _MOST_READS = 400
-"""So many reads are in threads at one time; those of a store that hangs stay there."""
+"""How many reads may be in threads at one time; those of a store that hangs stay there."""
 _AT_ONCE = 16
-"""So many of them for one job."""
+"""How many of them for one job."""
 
 
 class TooLarge(Exception):
-    """More bytes are stored than what is decoded from them explains."""
+    """A chunk has far more stored bytes than decoded ones."""
 
 
 class ArrayFiles:
@@ -49,7 +49,7 @@ class ArrayFiles:
 
     @property
     def name(self) -> str:
-        """What messages call the array."""
+        """The name of the array in messages."""
         return self.loaded.path or "the root array"
 
     def chunk_key(self, coords: Sequence[int]) -> str:
@@ -105,7 +105,7 @@ class StoredBytes:
                 found.update(self._read(files, key, by_key[key], most_bytes, wait=True))
 
         keys = iter(slow)
-        # This thread reads, too, and others help if any are free: a folder that hangs may hold them all.
+        # This thread reads, too: a store that hangs may hold all threads of the pool.
         more = 0 if self._threads.waiting else min(_AT_ONCE, len(slow)) - 1
         futures = [self._threads.submit(read_some, keys) for _ in range(more)]
         read_some(keys)
@@ -141,5 +141,5 @@ class StoredBytes:
         return found
 
     def close(self) -> None:
-        """Let go of the threads; those that read end when they have read."""
+        """End the threads after their current read."""
         self._threads.shutdown()

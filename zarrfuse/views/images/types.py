@@ -1,7 +1,7 @@
-"""Which numpy type the elements of an array have, and its fill value, told from metadata alone.
+"""The numpy type of the elements of an array, and its fill value, from metadata alone.
 
-Owns the way from a data type of Zarr v3 or v2 to a numpy one. Used by all that say how large a
-rendered file is, before anything is decoded. It must not import zarr, which takes 0.3 s.
+Owns the way from a data type of Zarr v3 or v2 to a numpy type. Used for the sizes of renderings, before
+anything is decoded. It must not import zarr, which takes 0.3 s.
 """
 
 import binascii
@@ -24,7 +24,7 @@ _NUMPY_NAMES = frozenset(
 _V2_STRING = re.compile(r"[<>|=]?(?:[biufcSVU][0-9]{1,9}|[mM]8\[[0-9]{0,9}[A-Za-z]{1,2}\])")
 _MOST_BYTES = 2**31 - 1  # of one element, in numpy
 LARGEST_ELEMENT = 1 << 20
-"""Bytes of an element beyond which nothing is decoded: one of the fill value is held for each array."""
+"""Arrays with larger elements (bytes) are not decoded: each array keeps an element of its fill value."""
 
 
 def array_type(node: ArrayNode) -> np.dtype[Any] | None:
@@ -42,10 +42,10 @@ def array_type(node: ArrayNode) -> np.dtype[Any] | None:
 
 
 def fill_bytes(node: ArrayNode) -> bytes | None:
-    """An element of the fill value, as `array_type` lays it out, where plain numbers say which.
+    """The bytes of one element of the fill value, in the type `array_type`, for numbers.
 
-    None where only zarr-python knows: records, strings, times. Source: Zarr v3 core specification,
-    Permitted fill values; Zarr v2 specification, Fill value encoding.
+    None for types whose fill values only zarr-python knows: records, strings, times. Source: Zarr v3 core
+    specification, Permitted fill values; Zarr v2 specification, Fill value encoding.
     """
     dtype, value = array_type(node), node.fill_value
     if dtype is None or value is MISSING or dtype.kind not in "biufcV" or dtype.names is not None:

@@ -1,7 +1,7 @@
-"""One array as zarr-python decodes it over the `plain` view, and what its errors mean.
+"""One array, decoded by zarr-python in a worker process.
 
-Owns what a worker process is asked, bringing it the stored bytes, and turning what goes wrong into
-exceptions of ours. Used by `decode` and `blocks`. Nothing of zarr-python is imported here.
+Owns the jobs for the worker, the stored bytes that they need, and the exceptions for its errors. Used by
+`decode` and `blocks`. It must not import zarr-python.
 """
 
 import errno
@@ -25,14 +25,14 @@ Stamp = tuple[int, int]
 """Size and time of a stored chunk."""
 
 _STORED_BYTES, _STORED_TIMES = 8 << 20, 4
-"""A chunk may be stored as so many times the bytes that it has decoded, and as so many more. Chunks
-that are decoded together have equal shares of this; one that takes more is then tried alone."""
+"""A chunk may have so many stored bytes for each decoded byte, and so many more. Chunks that are decoded
+together have equal shares; one with more is then decoded alone."""
 _MOST_INDEX_BYTES = 64 << 20
-"""Of the shards of a job: indexes are held as a whole. Enough for four million inner chunks."""
+"""How many bytes of indexes the shards of a job may have. Enough for four million inner chunks."""
 _LONGEST = (1 << 63) - 1
-"""The longest dimension that numpy has."""
+"""The longest dimension of a numpy array."""
 _MOST_ROUNDS = 8
-"""A worker says what it needs once for the document, the index of a shard, and the inner chunks."""
+"""A worker asks for bytes three times: for the document, the index of a shard, and inner chunks."""
 
 
 class ZarrArray:
@@ -54,7 +54,7 @@ class ZarrArray:
         self._dtype = dtype
         self._number = next(array_numbers)
         self.index_bytes = 0
-        """Of each shard of which inner chunks are decoded by themselves; those are not read as a whole."""
+        """Bytes of the index of each shard, if inner chunks are decoded by themselves; else 0."""
         if len(self._node.codecs) == 1:
             self.index_bytes = index_bytes(self._node.codecs[0], self._node.chunk_shape) or 0
         self._fill_value: bytes | None = None
@@ -63,7 +63,7 @@ class ZarrArray:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self._files.name
 
     def stamp(self, coords: Coords, *, wait: bool = True) -> Stamp | None:
@@ -75,7 +75,7 @@ class ZarrArray:
                 entry = self._chunks.top(wait=wait)
         except (NotFound, NotAFolder):
             return None
-        except Denied:  # it is there, as far as anybody may know; reading it says so
+        except Denied:  # it may exist; reading it raises
             return -1, -1
         return entry.size, entry.mtime_ns
 
@@ -90,11 +90,11 @@ class ZarrArray:
     ) -> NDArray[Any]:
         """The elements of a box: C-contiguous, native little-endian.
 
-        `chunks` are the coordinates of the stored chunks that hold the box, `needed_bytes` those of
-        the elements that have to be decoded. What is decoded `alone` is named when it fails, also in
-        the log; else each chunk or inner chunk is then to be tried alone. Raises `NotSupported`
-        where zarr-python cannot decode the array, `Stale` when its document has changed, `Corrupt`
-        for what cannot be decoded, and what the store raises.
+        `chunks`: the coordinates of the stored chunks that hold the box. `needed_bytes`: bytes of the
+        elements that are decoded. `alone`: it is one chunk or inner chunk, and an error is logged with its
+        name; without, the caller decodes each alone after an error. Raises `NotSupported` if zarr-python
+        cannot decode the array, `Stale` if its document has changed, `Corrupt` if the chunk cannot be
+        decoded, and what the store raises.
         """
         self.check()
         shape = tuple(b - a for a, b in zip(low, high, strict=True))
@@ -118,15 +118,15 @@ class ZarrArray:
         raise Corrupt(problem)
 
     def fill_value(self) -> bytes:
-        """An element of the fill value, for types of which only zarr-python knows how it is written."""
+        """The bytes of one element of the fill value, as zarr-python decodes it."""
         self.check()
         assert self._fill_value is not None
         return self._fill_value
 
     def check(self, *, wait: bool = True) -> None:
-        """Raises `NotSupported` if nobody can decode the array, `Stale`, and what the store raises.
+        """Raises `NotSupported` if the array cannot be decoded, `Stale`, and what the store raises.
 
-        A worker decides that once. `BlockingIOError` if `wait` is false and it has yet to.
+        A worker finds that out once. `BlockingIOError` if `wait` is false and it has not yet.
         """
         if self._fill_value is None and self._refused is None:
             if not wait:
@@ -164,7 +164,7 @@ class ZarrArray:
         wanted: list[Wanted],
         chunks: int = 1,
     ) -> tuple[Reply, Bytes]:
-        """What a worker replies once it has been brought all that it wants."""
+        """The reply of a worker that has all the bytes that it asked for."""
         job = Job(
             array=self._number,
             zarr_format=self._node.zarr_format,
@@ -193,7 +193,7 @@ class ZarrArray:
 
 
 def _clause(reply: Reply) -> str:
-    """What went wrong, as a clause."""
+    """The error in a reply, as a clause."""
     if reply.outcome == "memory":
         return f"it takes more than {reply.nbytes} bytes of memory"
     return reply.text
