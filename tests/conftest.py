@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from builders.mounts import Daemon, clear, drop_caches, serving, wait_for, zarrfuse
+from builders.mounts import Daemon, clear, drop_caches, mounting, serving, wait_for, zarrfuse
 from builders.object_server import bucket, object_server
 
 from zarrfuse.cli.demo_dataset import write_demo
@@ -44,21 +44,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Mounter]:
     """`mounted(source, *options)` mounts in the background, as `zarrfuse mount` does; the mountpoint."""
-    points: list[Path] = []
+    with ExitStack() as stack:
+        numbers = count()
 
-    def mount(source: Path, *options: str) -> Path:
-        point = tmp_path / f"mnt{len(points)}"
-        point.mkdir()
-        points.append(point)
-        zarrfuse("mount", source, point, *options)
-        return point
+        def mount(source: Path, *options: str) -> Path:
+            point = tmp_path / f"mnt{next(numbers)}"
+            return stack.enter_context(mounting(source, point, *options))
 
-    yield mount
-    for point in reversed(points):
-        if kernel_mounts.mount_at(str(point)) is not None:
-            done = zarrfuse("unmount", point, check=False)
-            clear(point)
-            assert done.returncode == 0, done.stderr
+        yield mount
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders.mounts import clear, zarrfuse
+from builders.mounts import mounting
 from contact_sheet import imagej_arguments
 from desktop import Desktop
 from image_datasets import ImageDatasets, write_image_datasets
@@ -75,11 +75,8 @@ def images(
 ) -> Iterator[Path]:
     """Where these are mounted as images."""
     point = tmp_path_factory.mktemp("images")
-    zarrfuse("mount", image_datasets.folder, point, "--view", "images")
-    yield point
-    done = zarrfuse("unmount", point, check=False)
-    clear(point)
-    assert done.returncode == 0, done.stderr
+    with mounting(image_datasets.folder, point, "--view", "images"):
+        yield point
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from desktop import THUMBNAIL, Desktop
+from desktop import Desktop, thumbnail
 from image_datasets import COLOURS, WINDOWS, ImageDatasets, write_image_datasets
 
 IMAGEJ_JAR = Path("/usr/share/java/ij.jar")
@@ -47,12 +47,6 @@ def show_images(desktop: Desktop, images: Path, datasets: ImageDatasets, file: P
     hyperstack_shown, slide = composite(cells[0, :, 0], COLOURS), luminance(datasets.slide[1])
     for picture in (hyperstack_shown, thumbnail(rendered), thumbnail(first), slide):
         desktop.wait_for_picture(picture, file)
-
-
-def thumbnail(picture: np.ndarray) -> np.ndarray:
-    """A square picture as small as the file manager shows it."""
-    step = len(picture) // THUMBNAIL
-    return picture.reshape(THUMBNAIL, step, THUMBNAIL, step).mean(axis=(1, 3))
 
 
 def composite(channels: np.ndarray, colours: Sequence[str]) -> np.ndarray:

@@ -9,8 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
-from desktop import THUMBNAIL, Desktop
+from desktop import Desktop, thumbnail
 
 from zarrfuse.cli.demo_dataset import CHUNK, demo_image
 
@@ -30,12 +29,6 @@ def show_folder_and_picture(desktop: Desktop, mountpoint: Path, file: Path) -> N
     for chunk in chunks:
         desktop.wait_for_picture(thumbnail(chunk), file)
     desktop.wait_for_picture(chunks[1], file)
-
-
-def thumbnail(chunk: np.ndarray) -> np.ndarray:
-    """A chunk as small as the file manager shows it."""
-    step = CHUNK // THUMBNAIL
-    return chunk.reshape(THUMBNAIL, step, THUMBNAIL, step).mean(axis=(1, 3))
 
 
 def main() -> None:

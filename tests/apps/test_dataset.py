@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import tifffile
 import zarr
+from builders.folders import files_below
 
 from zarrfuse.cli.demo_dataset import CHUNK, demo_image, write_demo
 
@@ -23,24 +24,10 @@ TIFF_ARRAYS = ["zstd", "raw", "strips"]
 KEYS = [(row, column) for row in range(2) for column in range(3)]
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder written by `write_demo`."""
-    folder = tmp_path_factory.mktemp("dataset") / "demo"
-    write_demo(folder)
-    return folder
-
-
 def expected(name: str) -> np.ndarray:
     """The pixels of the array `name`."""
     image = demo_image()
     return (image >> 8).astype(np.uint8) if name in ("header", "checksum") else image
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """Every file of `folder`."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def merged_chunk(array: Path, row: int, column: int) -> bytes:
@@ -60,10 +47,8 @@ def merged_chunk(array: Path, row: int, column: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_zarr_reads_the_picture_from_merged_chunks(
-    dataset: Path, tmp_path: Path, name: str
-) -> None:
-    array = dataset / "cells.zarr" / name
+def test_zarr_reads_the_picture_from_merged_chunks(demo: Path, tmp_path: Path, name: str) -> None:
+    array = demo / "cells.zarr" / name
     metadata = json.loads((array / "zarr.json").read_text())
     del metadata["storage_transformers"]
     metadata["chunk_key_encoding"] = {"name": "default", "configuration": {"separator": "/"}}
@@ -80,44 +65,44 @@ def test_zarr_reads_the_picture_from_merged_chunks(
 
 
 @pytest.mark.parametrize("name", TIFF_ARRAYS)
-def test_tifffile_reads_each_merged_chunk_pixel_for_pixel(dataset: Path, name: str) -> None:
+def test_tifffile_reads_each_merged_chunk_pixel_for_pixel(demo: Path, name: str) -> None:
     image = demo_image()
     for row, column in KEYS:
-        chunk = merged_chunk(dataset / "cells.zarr" / name, row, column)
+        chunk = merged_chunk(demo / "cells.zarr" / name, row, column)
         pixels = image[row * CHUNK :, column * CHUNK :][:CHUNK, :CHUNK]
         np.testing.assert_array_equal(tifffile.imread(io.BytesIO(chunk)), pixels)
 
 
 @pytest.mark.parametrize("name", TIFF_ARRAYS)
 def test_libtiff_reads_a_merged_chunk_without_complaint(
-    dataset: Path, tmp_path: Path, name: str
+    demo: Path, tmp_path: Path, name: str
 ) -> None:
     assert shutil.which("tiffinfo"), "install libtiff-tools"
     file = tmp_path / "1.tiff"
-    file.write_bytes(merged_chunk(dataset / "cells.zarr" / name, 0, 1))
+    file.write_bytes(merged_chunk(demo / "cells.zarr" / name, 0, 1))
     done = subprocess.run(["tiffinfo", "-D", file], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Image Width: 512 Image Length: 512" in done.stdout
 
 
-def test_shard_header_is_text_of_64_bytes(dataset: Path) -> None:
+def test_shard_header_is_text_of_64_bytes(demo: Path) -> None:
     for row, column in KEYS:
-        header = (dataset / f"cells.zarr/header/c/{row}/{column}.header").read_bytes()
+        header = (demo / f"cells.zarr/header/c/{row}/{column}.header").read_bytes()
         assert len(header) == 64
         assert header.startswith(f"zarrfuse demo, chunk c/{row}/{column}".encode("ascii"))
 
 
-def test_group_is_read_by_zarr(dataset: Path) -> None:
-    group = zarr.open_group(dataset / "cells.zarr", mode="r")
+def test_group_is_read_by_zarr(demo: Path) -> None:
+    group = zarr.open_group(demo / "cells.zarr", mode="r")
     (image,) = group.attrs["ome"]["multiscales"]
     assert [axis["name"] for axis in image["axes"]] == ["y", "x"]
-    assert (dataset / "cells.zarr" / image["datasets"][0]["path"] / "zarr.json").is_file()
+    assert (demo / "cells.zarr" / image["datasets"][0]["path"] / "zarr.json").is_file()
 
 
-def test_dataset_is_the_same_bytes_each_time_and_small(dataset: Path, tmp_path: Path) -> None:
+def test_dataset_is_the_same_bytes_each_time_and_small(demo: Path, tmp_path: Path) -> None:
     write_demo(tmp_path / "again")
-    again = tree(tmp_path / "again")
-    assert again == tree(dataset)
+    again = files_below(tmp_path / "again")
+    assert again == files_below(demo)
     assert sum(map(len, again.values())) < 10_000_000
     assert [path.name for path in tmp_path.iterdir()] == ["again"]
 
@@ -129,10 +114,12 @@ def test_writing_again_leaves_the_dataset_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "demo" / "note.txt").read_text() == "mine"
 
 
-def test_two_writers_at_once_leave_one_whole_dataset(dataset: Path, tmp_path: Path) -> None:
+def test_two_writers_at_once_leave_one_whole_dataset(demo: Path, tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(write_demo, [tmp_path / "demo"] * 2))
-    assert tree(tmp_path) == {f"demo/{name}": data for name, data in tree(dataset).items()}
+    assert files_below(tmp_path) == {
+        f"demo/{name}": data for name, data in files_below(demo).items()
+    }
 
 
 def test_an_empty_folder_is_filled(tmp_path: Path) -> None:

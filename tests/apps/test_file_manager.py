@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from desktop import Desktop
-from showcase import show_folder_and_picture, thumbnail
+from desktop import Desktop, thumbnail
+from showcase import show_folder_and_picture
 
 Mounted = Callable[..., Path]
 

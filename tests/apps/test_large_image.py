@@ -3,7 +3,6 @@
 Nothing is timed. What the programs and the daemon may take of memory is bounded.
 """
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -142,7 +141,7 @@ def test_file_manager_shows_its_picture(
     thumbnail = plane.reshape(THUMBNAIL, step, THUMBNAIL, step).mean(axis=(1, 3)) / 256
     desktop.wait_for_picture(thumbnail, artifacts / "pcmanfm-large.png", likeness=0.97)
 
-    status = json.loads((daemon.mountpoint / ".zarrfuse/status.json").read_text())
+    status = daemon.status()
 
     assert status["errors"] == {}
     if "tiff" not in formats:

@@ -39,7 +39,9 @@ def region(file: Path, box: tuple[int, int, int, int], out: Path) -> np.ndarray:
     return np.frombuffer(colours, np.uint8).reshape(box[3], box[2], 3)
 
 
-def test_slide_of_colours(images: Path, image_datasets: ImageDatasets, tmp_path: Path) -> None:
+def test_a_pyramid_of_colours_is_read_as_a_slide(
+    images: Path, image_datasets: ImageDatasets, tmp_path: Path
+) -> None:
     file = images / "slide.zarr/slide.ome.tiff"
     told = properties(file)
     assert told["openslide.vendor"] == "generic-tiff"

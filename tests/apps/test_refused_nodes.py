@@ -13,7 +13,7 @@ import xarray
 import zarr
 from builders.documents import array, group
 from builders.folders import write_keys
-from builders.mounts import clear, zarrfuse
+from builders.mounts import mounting, zarrfuse
 from zarrita_reader import NODE, READER
 
 import zarrfuse as package
@@ -47,11 +47,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def point(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     point = tmp_path_factory.mktemp("mnt")
-    zarrfuse("mount", store, point, "--view", "plain", "--read-write")
-    yield point
-    done = zarrfuse("unmount", point, check=False)
-    clear(point)
-    assert done.returncode == 0, done.stderr
+    with mounting(store, point, "--view", "plain", "--read-write"):
+        yield point
 
 
 @pytest.mark.parametrize("way", ["mount", "open_store"])

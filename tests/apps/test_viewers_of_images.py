@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contact_sheet import composite, luminance, show_images, thumbnail
-from desktop import Desktop
+from contact_sheet import composite, luminance, show_images
+from desktop import Desktop, thumbnail
 from image_datasets import COLOURS, ImageDatasets
 
 Picture = Callable[[ImageDatasets], np.ndarray]

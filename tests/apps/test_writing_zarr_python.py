@@ -15,6 +15,7 @@ import tensorstore
 import xarray
 import zarr
 from builders.documents import concat_parts, group, suffix_keys
+from builders.folders import files_below
 from builders.mounts import zarrfuse
 from write_by_tensorstore import INNER, SHARD, metadata
 
@@ -71,11 +72,7 @@ def stored_chunks(folder: Path) -> dict[str, bytes]:
 
 def chunks_of(folder: Path) -> dict[str, bytes]:
     """The chunks of an array that is stored in no other way."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in (folder / "c").rglob("*")
-        if path.is_file()
-    }
+    return {f"c/{key}": data for key, data in files_below(folder / "c").items()}
 
 
 def change(array: Any, values: np.ndarray) -> None:

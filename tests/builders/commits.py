@@ -12,6 +12,7 @@ from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions.commits import Commits, Target
 from zarrfuse.transactions.recovered_view import rolled_forward
 from zarrfuse.transactions.snapshot import snapshot
+from zarrfuse.transactions.spool import StoreOptions
 
 
 def content_and_close(reader: Reader | None) -> bytes:
@@ -39,7 +40,7 @@ def store_bytes(
             os.pwrite(spool.fd, data, at)
             targets.append(Target(part, at, at + len(data)))
             at += len(data)
-        commits.store_spool(key, targets, spool, new=new, sync=sync)
+        commits.store_spool(key, targets, spool, StoreOptions(new=new, sync=sync))
     finally:
         spool.close()
 

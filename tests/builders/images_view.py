@@ -23,12 +23,12 @@ from builders.array_layouts import (
     layouts,
     little,
 )
+from builders.views import FOREVER
 from zarrfuse.stores.base import Kind, Store
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.base import Folder
 from zarrfuse.views.choice import open_view
 
-FOREVER = float("inf")
 ALL = {layout.name: layout for layout in layouts()}
 FEW = {layout.name: layout for layout in few_layouts()}
 

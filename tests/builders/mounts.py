@@ -85,6 +85,30 @@ def clear(mountpoint: Path) -> None:
             )
 
 
+@contextmanager
+def mounting(source: Path, point: Path, *options: object) -> Iterator[Path]:
+    """Mount in the background, as `zarrfuse mount` does; the mountpoint. Unmounted at the end."""
+    point.mkdir(exist_ok=True)
+    try:
+        zarrfuse("mount", source, point, *options)
+        yield point
+    finally:
+        done = None
+        if kernel_mounts.mount_at(str(point)) is not None:
+            done = zarrfuse("unmount", point, check=False)
+        clear(point)
+    assert done is None or done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def mountpoint(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder; what is mounted there is unmounted at the end."""
+    point = tmp_path / "mnt"
+    point.mkdir()
+    yield point
+    clear(point)
+
+
 def status(mountpoint: Path) -> dict[str, Any]:
     """The `status.json` of a mount."""
     return json.loads((mountpoint / ".zarrfuse/status.json").read_bytes())

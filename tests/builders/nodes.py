@@ -8,6 +8,7 @@ import pytest
 
 from builders.documents import document
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.node_v2 import parse_v2_array
 from zarrfuse.spec.node_v3 import NodeError, parse_v3
 
 
@@ -23,6 +24,16 @@ def array_of(*shape: int, **members: Any) -> ArrayNode:
     described = document(shape, [1] * len(shape), data_type="uint16")
     del described["dimension_names"]
     return parsed(described | members)
+
+
+def v2_array_of(*shape: int, attributes: bytes | None = None, **members: Any) -> ArrayNode:
+    """An array of Zarr v2 of this shape, with other members, and a `.zattrs`."""
+    described = {
+        **{"zarr_format": 2, "shape": shape, "chunks": [1] * len(shape), "dtype": "<u2"},
+        **{"compressor": None, "fill_value": 0, "order": "C", "filters": None},
+        **members,
+    }
+    return parse_v2_array(json.dumps(described).encode(), attributes)
 
 
 def refusal_of(text: bytes) -> str:

@@ -1,7 +1,6 @@
 """Processes of mounts, found by their command lines: daemons, and those that decode chunks."""
 
 import contextlib
-import gc
 import os
 import re
 import time
@@ -37,7 +36,6 @@ def processes_about(path: Path) -> dict[int, str]:
 
 def open_files(folder: Path | None = None) -> dict[str, str]:
     """What the descriptors of this process lead to; only those into a folder, if one is given."""
-    gc.collect()  # what failed tests before this one still hold through their tracebacks
     found = {}
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing

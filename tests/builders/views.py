@@ -1,5 +1,6 @@
 """Views opened in process, and what they show: found and read as a mount does it."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,9 @@ from zarrfuse.errors import NotFound
 from zarrfuse.stores.base import Kind, Reader, Store
 from zarrfuse.views.base import Folder
 from zarrfuse.views.choice import open_view
+
+FOREVER = math.inf
+"""A time to live: what was seen is not looked up again."""
 
 
 def view_of(

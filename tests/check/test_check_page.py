@@ -50,7 +50,7 @@ def test_the_lines_and_the_document_shown_are_those_of_a_check(tmp_path: Path) -
     assert zarrfuse("check", tmp_path, check=False).stdout in PAGE
 
 
-def test_the_code_runs(
+def test_the_code_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_keys(tmp_path / "data", {"zarr.json": b"{}"})

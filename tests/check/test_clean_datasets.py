@@ -139,7 +139,7 @@ def test_an_array_of_any_shape(tmp_path: Path, shape: tuple[int, ...], zarr_form
 
 @pytest.mark.parametrize("fill_value", [np.nan, np.inf, -np.inf, 0.1, -0.0])
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_any_fill_value(tmp_path: Path, fill_value: float, zarr_format: Any) -> None:
+def test_an_array_of_any_fill_value(tmp_path: Path, fill_value: float, zarr_format: Any) -> None:
     settings = {"shape": 3, "fill_value": fill_value, "zarr_format": zarr_format}
     for data_type in ("float16", "float64", "complex64"):
         zarr.create_array(tmp_path / data_type, dtype=data_type, **settings)

@@ -16,7 +16,7 @@ def found_in(source: Path, deep: bool) -> list[tuple[str, str, str, tuple[str, s
     )
 
 
-def test_there_are_many_and_each_has_a_name_of_its_own() -> None:
+def test_the_corpus_has_many_datasets_each_with_a_name_of_its_own() -> None:
     assert len(CASES) >= 120
     assert len({case.name for case in CASES}) == len(CASES)
 

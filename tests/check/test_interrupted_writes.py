@@ -41,7 +41,7 @@ def test_one_is_an_error_and_nothing_else_is_said_of_the_chunk(interrupted: Path
     assert (done.returncode, done.stdout) == (1, FOUND + "\n")
 
 
-def test_checking_changes_nothing(interrupted: Path) -> None:
+def test_checking_an_interrupted_write_changes_nothing(interrupted: Path) -> None:
     before = sorted(interrupted.rglob("*"))
     list(findings(str(interrupted), deep=True))
     assert sorted(interrupted.rglob("*")) == before

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from builders.documents import array, concat_parts, group, suffix_keys, v2_array
 from builders.folders import write_keys, zip_folder
-from builders.mounts import COMMAND, clear, wait_for, zarrfuse
+from builders.mounts import COMMAND, clear, mounting, wait_for, zarrfuse
 from builders.processes import processes_about
 
 from zarrfuse import __version__
@@ -50,10 +50,8 @@ def point(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A mount of the same store, for all tests that only look at it."""
     base = tmp_path_factory.mktemp("told")
     write_keys(base / "store", KEYS)
-    (base / "mnt").mkdir()
-    zarrfuse("mount", base / "store", base / "mnt")
-    yield base / "mnt"
-    clear(base / "mnt")
+    with mounting(base / "store", base / "mnt") as point:
+        yield point
 
 
 def line_of(text: str, name: str) -> str:
@@ -165,15 +163,6 @@ NO_ZARR = {
         "not loaded: zarr.json",
     ),
 }
-
-
-@pytest.fixture
-def mountpoint(tmp_path: Path) -> Iterator[Path]:
-    """An empty folder; what is mounted there is unmounted in the end."""
-    point = tmp_path / "point"
-    point.mkdir()
-    yield point
-    clear(point)
 
 
 @pytest.mark.parametrize("keys, said", NO_ZARR.values(), ids=NO_ZARR)

@@ -41,5 +41,5 @@ def test_the_least_of_machine_and_cgroups_is_available(
     assert available_bytes(tmp_path) == available
 
 
-def test_this_machine_tells() -> None:
+def test_the_free_memory_of_this_machine_is_known() -> None:
     assert 0 < available_bytes() < inf

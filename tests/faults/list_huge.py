@@ -23,6 +23,7 @@ from zarrfuse.errors import NotFound
 from zarrfuse.stores.base import Kind
 from zarrfuse.views.base import Folder
 from zarrfuse.views.choice import open_view
+from zarrfuse.views.walk import ToldFolder
 
 MEMORY = 2 << 30
 SIDE = 1 << 30
@@ -117,7 +118,7 @@ def _is_folder(folder: Folder, name: str) -> bool:
 def tree(keys: Mapping[str, bytes]) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        _show_tree("it", open_view("chunks", MemoryStore(keys), 60), False)
+        _show_tree("it", ToldFolder(open_view("chunks", MemoryStore(keys), 60)), False)
     return printed.getvalue()[:1000]
 
 

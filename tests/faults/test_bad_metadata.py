@@ -228,7 +228,7 @@ def test_the_largest_document_that_is_read_takes_bounded_memory(
     source = tmp_path / "source"
     write_files(source, {"fine/zarr.json": array((8, 8)), "fine/c/0/0": CHUNK})
     write_files(source, {"large/c/0/0": CHUNK})
-    text = array((8, 8), **{member: None})
+    text = json.dumps({**document((8, 8)), member: None}).encode()
     start, end = text.split(b'"' + member.encode() + b'": null')
     body = item * ((LARGEST_DOCUMENT - len(text)) // len(item))
     (source / "large/zarr.json").write_bytes(

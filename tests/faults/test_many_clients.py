@@ -1,6 +1,5 @@
 """Many programs at once, while the kernel forgets names and files change: right bytes, no leaks."""
 
-import json
 import os
 import random
 import subprocess
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from builders.documents import array, concat_parts
 from builders.folders import write_files
-from builders.mounts import drop_caches, serving, wait_for
+from builders.mounts import drop_caches, info, serving, status, wait_for
 
 if os.geteuid() != 0:
     pytest.skip("only root may drop caches", allow_module_level=True)
@@ -85,11 +84,10 @@ def walk(mount: Path, rng: random.Random) -> None:
 
 def read_status(mount: Path, rng: random.Random) -> None:
     """Control files, meanwhile."""
-    status = json.loads((mount / ".zarrfuse/status.json").read_bytes())
-    assert status["errors"] == {}, status["last_errors"]
+    told = status(mount)
+    assert told["errors"] == {}, told["last_errors"]
     row = rng.randrange(CHUNKS)
-    info = json.loads((mount / f".zarrfuse/info/group/parts/c/{row}/1").read_bytes())
-    assert info["chunk_coords"] == [row, 1]
+    assert info(mount, f"group/parts/c/{row}/1")["chunk_coords"] == [row, 1]
 
 
 ACTIONS: list[Callable[[Path, random.Random], None]] = [

@@ -62,7 +62,7 @@ class Hanging:
         return outcome
 
 
-def test_others_are_answered_while_a_read_is_out(tmp_path: Path, source: Path) -> None:
+def test_other_requests_are_answered_during_a_slow_read(tmp_path: Path, source: Path) -> None:
     with serving(
         tmp_path, source, command=fake(store="hanging", call="readinto"), name="m"
     ) as daemon:
@@ -168,7 +168,7 @@ def test_a_reader_that_is_killed_leaves_the_mount_in_order(tmp_path: Path, sourc
 
 
 @pytest.mark.parametrize("call", ["scan", "scanned"])
-def test_others_are_answered_although_listings_hang(
+def test_other_requests_are_answered_although_listings_hang(
     tmp_path: Path, source: Path, call: str
 ) -> None:
     write_files(source, {f"folders/hang{index}/file": DATA for index in range(8)})

@@ -120,7 +120,7 @@ def test_booleans_are_seen_in_imagej() -> None:
         assert (file.imagej_metadata["min"], file.imagej_metadata["max"]) == (0.0, 1.0)
 
 
-def test_so_it_is_for_types_that_imagej_lacks() -> None:
+def test_many_planes_of_types_that_imagej_lacks_take_little_besides_the_pixels() -> None:
     array, content = made((1 << 19, 1, 2), "float64", picture("TYX"))
     assert len(content) < array.nbytes + 10_000
     read = tifffile.imread(io.BytesIO(content))

@@ -80,7 +80,7 @@ def test_pixels_that_are_not_contiguous_come_back() -> None:
     assert np.array_equal(imagecodecs.png_decode(png(pixels[..., 1])), pixels[..., 1])
 
 
-def test_file_knows_it(tmp_path: Path) -> None:
+def test_the_program_file_knows_a_png(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(png(_pixels(31, 17, 1)))
     said = subprocess.run(["file", "--brief", path], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from builders.documents import array, group
 from builders.folders import write_keys
-from builders.mounts import clear, wait_for, zarrfuse
+from builders.mounts import mounting, wait_for
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
@@ -71,10 +71,8 @@ def mirrored(
             base / "store" / folder,
             {f"{name}{index:03}": b"" for name in ("stay", "go") for index in range(200)},
         )
-    (base / "mnt").mkdir()
-    zarrfuse("mount", base / "store", base / "mnt", "--cache-ttl", request.param)
-    yield base / "store", base / "mnt"
-    clear(base / "mnt")
+    with mounting(base / "store", base / "mnt", "--cache-ttl", request.param) as point:
+        yield base / "store", point
 
 
 STAY = {f"stay{index:03}" for index in range(200)}

@@ -232,7 +232,7 @@ print(told.st_uid, told.st_gid, oct(told.st_mode))
 
 
 @pytest.mark.parametrize("name", ["c/0/0", "c/0/1", "parts/c/0/0", "parts/c/0/0", "file", "new"])
-def test_others_write_what_is_theirs_and_it_stays_theirs(writable: Path, name: str) -> None:
+def test_other_users_write_what_is_theirs_and_it_stays_theirs(writable: Path, name: str) -> None:
     (writable.parent / "written/parts/c/0").mkdir(parents=True, exist_ok=True)
     for path in (writable.parent / "written/parts").rglob("*"):
         os.chown(path, NOBODY, NOBODY)
@@ -250,7 +250,7 @@ def test_others_write_what_is_theirs_and_it_stays_theirs(writable: Path, name: s
     assert (writable / name).read_bytes()[:4] == b"efgh"
 
 
-def test_others_do_not_write_what_is_not_theirs(writable: Path) -> None:
+def test_other_users_do_not_write_what_is_not_theirs(writable: Path) -> None:
     assert by_nobody("tee", writable / "private") == "Permission denied"
     assert by_nobody("cat", writable / "private") == "Permission denied"
 

@@ -4,7 +4,6 @@ On a disk a file stays the file that it is, whatever it is called. Each test was
 system once.
 """
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -71,7 +70,7 @@ def test_a_file_is_opened_wherever_it_is_just_renamed_to(
         for _ in range(ROUNDS):
             here.rename(there)
             there.rename(here)
-    status = json.loads((daemon.mountpoint / ".zarrfuse/status.json").read_bytes())
+    status = daemon.status()
     assert status["open_files"] == 0
     wait_for(lambda: not held_by(daemon, "/file"))
 

@@ -165,7 +165,7 @@ def on_objects(
 
 
 @pytest.mark.parametrize(("operation", "places", "cell"), cases())
-def test_it_is_as_on_a_disk_or_as_the_cell_says(
+def test_an_operation_is_as_on_a_disk_or_as_its_cell_says(
     on_a_disk: Mounted, operation: Operation, places: Places, cell: str
 ) -> None:
     check(on_a_disk, operation, places, cell)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from builders.documents import array, concat_parts
 from builders.folders import NEWEST_NS, write_keys
-from builders.mounts import clear, drop_caches, wait_for, zarrfuse
+from builders.mounts import drop_caches, mounting, wait_for
 
 Mounted = Callable[..., Path]
 Stored = Callable[..., Path]
@@ -22,10 +22,8 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, P
     """(a store, where it is mounted), for all tests that ask for no other time to live."""
     base = tmp_path_factory.mktemp("mirrored")
     (base / "store").mkdir()
-    (base / "mnt").mkdir()
-    zarrfuse("mount", base / "store", base / "mnt", "--cache-ttl", str(TTL_S))
-    yield base / "store", base / "mnt"
-    clear(base / "mnt")
+    with mounting(base / "store", base / "mnt", "--cache-ttl", str(TTL_S)) as point:
+        yield base / "store", point
 
 
 @pytest.fixture

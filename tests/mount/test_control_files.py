@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from builders.documents import array, concat_parts, group, suffix_keys
 from builders.folders import write_keys
-from builders.mounts import clear, getfattr, info, status, wait_for, zarrfuse
+from builders.mounts import getfattr, info, mounting, status, wait_for
 
 from zarrfuse import __version__
 
@@ -41,10 +41,8 @@ def point(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A mount of `KEYS` with attributes, for all tests that only look at it."""
     base = tmp_path_factory.mktemp("told")
     write_keys(base / "store", KEYS)
-    (base / "mnt").mkdir()
-    zarrfuse("mount", base / "store", base / "mnt", "--xattrs")
-    yield base / "mnt"
-    clear(base / "mnt")
+    with mounting(base / "store", base / "mnt", "--xattrs") as point:
+        yield point
 
 
 def test_the_status_is_json_that_changes(stored: Stored, mounted: Mounted) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from builders.documents import array, group
 from builders.folders import write_keys
-from builders.mounts import Daemon, clear, getfattr, info, wait_for, zarrfuse
+from builders.mounts import Daemon, getfattr, info, mounting, wait_for, zarrfuse
 
 Mounted = Callable[..., Path]
 Served = Callable[..., Daemon]
@@ -59,10 +59,8 @@ def point(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A mount of `KEYS` with attributes, for all tests that only look at it."""
     base = tmp_path_factory.mktemp("extended")
     write_keys(base / "store", KEYS)
-    (base / "mnt").mkdir()
-    zarrfuse("mount", base / "store", base / "mnt", "--xattrs")
-    yield base / "mnt"
-    clear(base / "mnt")
+    with mounting(base / "store", base / "mnt", "--xattrs") as point:
+        yield point
 
 
 # -- the examples of ZEP 10

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from builders.documents import array, concat_parts, group, suffix_keys
 from builders.folders import files_below, write_keys, zip_folder
-from builders.mounts import clear, zarrfuse
+from builders.mounts import clear, mounting, zarrfuse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
@@ -49,12 +49,8 @@ def expected_tree(demo: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def shown(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The demo dataset, mounted for all tests of this module."""
-    point = tmp_path_factory.mktemp("shown")
-    zarrfuse("mount", demo, point)
-    yield point
-    done = zarrfuse("unmount", point, check=False)
-    clear(point)
-    assert done.returncode == 0, done.stderr
+    with mounting(demo, tmp_path_factory.mktemp("shown")) as point:
+        yield point
 
 
 def run(*arguments: str | Path) -> str:

@@ -13,7 +13,7 @@ import pytest
 import zarr
 from builders.documents import array, concat_parts, default_keys, group, suffix_keys
 from builders.folders import write_keys
-from builders.mounts import zarrfuse
+from builders.mounts import info, zarrfuse
 
 from zarrfuse.cli.demo_dataset import demo_image
 from zarrfuse.mount import kernel_mounts
@@ -215,10 +215,10 @@ def test_every_view_side_by_side(demo: Path, mounted: Mounter) -> None:
     assert (point / "plain/cells.zarr/zstd/c/0/1").read_bytes() == merged
     parts = [point / f"raw/cells.zarr/zstd/c/0/1.tiff{suffix}" for suffix in ("", ".index")]
     assert b"".join(part.read_bytes() for part in parts) == merged
-    facts = json.loads((point / ".zarrfuse/info/plain/cells.zarr/zstd/c/0/1").read_bytes())
+    facts = info(point, "plain/cells.zarr/zstd/c/0/1")
     assert facts["stored_key"] == "c/0/1.tiff"
     assert facts["path"] == "plain/cells.zarr/zstd/c/0/1"
-    assert json.loads((point / ".zarrfuse/info/chunks/cells.zarr/zstd/zarr.json").read_bytes())
+    assert info(point, "chunks/cells.zarr/zstd/zarr.json")
     told = zarrfuse("info", point).stdout
     assert told.count("zstd  array") == 3
     assert not os.path.exists(point / "plain/.zarrfuse")

@@ -26,14 +26,6 @@ def source(stored: Stored) -> Path:
     return stored({"zarr.json": group(), "file": b"x"})
 
 
-@pytest.fixture
-def point(tmp_path: Path) -> Iterator[Path]:
-    point = tmp_path / "mnt"
-    point.mkdir()
-    yield point
-    clear(point)
-
-
 def refusal(*arguments: object, code: int = 1) -> str:
     """The one sentence with which a command failed."""
     return sentence(zarrfuse(*arguments, check=False), code)
@@ -50,8 +42,8 @@ def sentence(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
     return said
 
 
-def assert_not_mounted(point: Path) -> None:
-    assert kernel_mounts.mount_at(str(point)) is None
+def assert_not_mounted(mountpoint: Path) -> None:
+    assert kernel_mounts.mount_at(str(mountpoint)) is None
 
 
 either = pytest.mark.parametrize(
@@ -67,28 +59,30 @@ class TestMount:
         said = refusal("mount", source, tmp_path / "nothing", *foreground)
         assert f"there is no mountpoint {tmp_path}/nothing" in said
 
-    def test_on_a_file(self, source: Path, tmp_path: Path) -> None:
+    def test_on_a_mountpoint_that_is_a_file(self, source: Path, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
         said = refusal("mount", source, tmp_path / "file")
         assert f"the mountpoint {tmp_path}/file is not a folder" in said
 
-    def test_on_a_folder_that_is_not_empty(self, source: Path, point: Path) -> None:
-        (point / "precious").write_bytes(b"")
-        said = refusal("mount", source, point)
-        assert f"the mountpoint {point} is not empty" in said
+    def test_on_a_mountpoint_that_is_not_empty(self, source: Path, mountpoint: Path) -> None:
+        (mountpoint / "precious").write_bytes(b"")
+        said = refusal("mount", source, mountpoint)
+        assert f"the mountpoint {mountpoint} is not empty" in said
         assert "-o nonempty" in said
-        assert_not_mounted(point)
+        assert_not_mounted(mountpoint)
 
-    def test_a_source_that_is_missing(self, tmp_path: Path, point: Path) -> None:
-        said = refusal("mount", tmp_path / "nothing", point)
+    def test_a_source_that_is_missing(self, tmp_path: Path, mountpoint: Path) -> None:
+        said = refusal("mount", tmp_path / "nothing", mountpoint)
         assert f"the source {tmp_path}/nothing does not exist" in said
 
     @pytest.mark.parametrize("source", ["sftp://host/x.zarr", "user@host:/data"])
-    def test_a_source_on_another_machine(self, source: str, point: Path) -> None:
-        assert "zarrfuse mounts folders, zip files, and s3://" in refusal("mount", source, point)
+    def test_a_source_on_another_machine(self, source: str, mountpoint: Path) -> None:
+        assert "zarrfuse mounts folders, zip files, and s3://" in refusal(
+            "mount", source, mountpoint
+        )
 
-    def test_source_and_mountpoint_swapped(self, source: Path, point: Path) -> None:
-        said = refusal("mount", point, source)
+    def test_source_and_mountpoint_swapped(self, source: Path, mountpoint: Path) -> None:
+        said = refusal("mount", mountpoint, source)
         assert f"{source} is not empty; did you mean it as the source?" in said
 
     @pytest.mark.parametrize(("nothing", "other"), [("SOURCE", 1), ("MOUNTPOINT", 0)])
@@ -97,19 +91,19 @@ class TestMount:
         paths[1 - other] = ""  # type: ignore[call-overload]
         assert nothing in refusal("mount", *paths, code=2)
 
-    def test_a_source_that_is_neither_folder_nor_zip(self, source: Path, point: Path) -> None:
-        said = refusal("mount", source / "file", point)
+    def test_a_source_that_is_neither_folder_nor_zip(self, source: Path, mountpoint: Path) -> None:
+        said = refusal("mount", source / "file", mountpoint)
         assert f"the source {source}/file is neither a folder nor a .zip or .ozx file" in said
 
     @pytest.mark.parametrize("ending", [".zip", ".ozx"])
     @pytest.mark.parametrize("data", [b"", b"no zip at all", b"PK\x05\x06"])
     def test_a_zip_that_is_broken(
-        self, tmp_path: Path, point: Path, ending: str, data: bytes
+        self, tmp_path: Path, mountpoint: Path, ending: str, data: bytes
     ) -> None:
         file = tmp_path / f"broken{ending}"
         file.write_bytes(data)
-        assert str(file) in refusal("mount", file, point)
-        assert_not_mounted(point)
+        assert str(file) in refusal("mount", file, mountpoint)
+        assert_not_mounted(mountpoint)
 
     def test_a_source_inside_the_mountpoint(self, source: Path) -> None:
         (source / "inner").mkdir()
@@ -134,35 +128,35 @@ class TestMount:
 
     @either
     def test_with_an_option_that_nobody_knows(
-        self, source: Path, point: Path, foreground: Sequence[str]
+        self, source: Path, mountpoint: Path, foreground: Sequence[str]
     ) -> None:
-        said = refusal("mount", source, point, "-o", "frobnicate", *foreground)
+        said = refusal("mount", source, mountpoint, "-o", "frobnicate", *foreground)
         assert "frobnicate" in said
-        assert_not_mounted(point)
+        assert_not_mounted(mountpoint)
 
     @either
     def test_with_a_log_file_that_cannot_be_written(
-        self, source: Path, point: Path, foreground: Sequence[str]
+        self, source: Path, mountpoint: Path, foreground: Sequence[str]
     ) -> None:
-        said = refusal("mount", source, point, "--log-file", "/proc/no/log", *foreground)
+        said = refusal("mount", source, mountpoint, "--log-file", "/proc/no/log", *foreground)
         assert "/proc/no/log" in said
         assert "Error" not in said
-        assert_not_mounted(point)
+        assert_not_mounted(mountpoint)
 
     @either
     def test_with_a_log_file_that_is_a_folder(
-        self, source: Path, point: Path, tmp_path: Path, foreground: Sequence[str]
+        self, source: Path, mountpoint: Path, tmp_path: Path, foreground: Sequence[str]
     ) -> None:
-        said = refusal("mount", source, point, "--log-file", tmp_path, *foreground)
+        said = refusal("mount", source, mountpoint, "--log-file", tmp_path, *foreground)
         assert str(tmp_path) in said
         assert "Error" not in said
-        assert_not_mounted(point)
+        assert_not_mounted(mountpoint)
 
     def test_what_is_mounted_already(self, source: Path, mounted: Mounted) -> None:
-        point = mounted(source)
-        said = refusal("mount", source, point)
-        assert f"{point} is already mounted" in said
-        assert (point / "file").read_bytes() == b"x"
+        mountpoint = mounted(source)
+        said = refusal("mount", source, mountpoint)
+        assert f"{mountpoint} is already mounted" in said
+        assert (mountpoint / "file").read_bytes() == b"x"
 
 
 @pytest.mark.parametrize(
@@ -176,60 +170,62 @@ class TestMount:
     ],
 )
 def test_options_that_mean_nothing_are_refused(
-    source: Path, point: Path, options: Sequence[str], words: str
+    source: Path, mountpoint: Path, options: Sequence[str], words: str
 ) -> None:
-    assert words in refusal("mount", source, point, *options, code=2)
-    assert_not_mounted(point)
+    assert words in refusal("mount", source, mountpoint, *options, code=2)
+    assert_not_mounted(mountpoint)
 
 
-def test_a_folder_that_is_not_empty_is_mounted_on_when_asked_to(source: Path, point: Path) -> None:
-    (point / "hidden meanwhile").write_bytes(b"")
-    zarrfuse("mount", source, point, "-o", "nonempty")
-    assert sorted(os.listdir(point)) == ["file", "zarr.json"]
-    zarrfuse("unmount", point)
-    assert os.listdir(point) == ["hidden meanwhile"]
+def test_a_folder_that_is_not_empty_is_mounted_on_when_asked_to(
+    source: Path, mountpoint: Path
+) -> None:
+    (mountpoint / "hidden meanwhile").write_bytes(b"")
+    zarrfuse("mount", source, mountpoint, "-o", "nonempty")
+    assert sorted(os.listdir(mountpoint)) == ["file", "zarr.json"]
+    zarrfuse("unmount", mountpoint)
+    assert os.listdir(mountpoint) == ["hidden meanwhile"]
 
 
-def options_of(point: Path) -> set[str]:
+def options_of(mountpoint: Path) -> set[str]:
     """The options of a mount as the kernel tells them."""
     with open("/proc/self/mountinfo") as table:
-        [line] = [line for line in table if f" {point} " in line]
+        [line] = [line for line in table if f" {mountpoint} " in line]
     return set(line.split()[5].split(","))
 
 
-def test_options_of_the_kernel_are_passed_on(source: Path, point: Path) -> None:
-    zarrfuse("mount", source, point, "-o", "noatime,nodev", "-o", "nosuid,noexec,,ro")
-    assert {"noatime", "nodev", "nosuid", "noexec", "ro"} <= options_of(point)
-    zarrfuse("unmount", point)
+def test_options_of_the_kernel_are_passed_on(source: Path, mountpoint: Path) -> None:
+    zarrfuse("mount", source, mountpoint, "-o", "noatime,nodev", "-o", "nosuid,noexec,,ro")
+    assert {"noatime", "nodev", "nosuid", "noexec", "ro"} <= options_of(mountpoint)
+    zarrfuse("unmount", mountpoint)
 
 
 @pytest.mark.parametrize("seed", [1, 6])  # the order of a set of strings hangs on it
 def test_no_option_makes_a_mount_writable_or_another_type(
-    source: Path, point: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    source: Path, mountpoint: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", str(seed))
-    zarrfuse("mount", source, point, "-o", "rw,fsname=mine", command=COMMAND)
-    assert "ro" in options_of(point)
-    mounted = kernel_mounts.mount_at(str(point))
+    zarrfuse("mount", source, mountpoint, "-o", "rw,fsname=mine", command=COMMAND)
+    assert "ro" in options_of(mountpoint)
+    mounted = kernel_mounts.mount_at(str(mountpoint))
     assert mounted is not None
     assert (mounted.type, mounted.source) == ("fuse.zarrfuse", "mine")
-    zarrfuse("unmount", point)
+    zarrfuse("unmount", mountpoint)
 
 
-def test_what_is_not_mounted_cannot_be_unmounted(tmp_path: Path, point: Path) -> None:
-    for path in (point, tmp_path / "nothing", tmp_path):
+def test_what_is_not_mounted_cannot_be_unmounted(tmp_path: Path, mountpoint: Path) -> None:
+    for path in (mountpoint, tmp_path / "nothing", tmp_path):
         assert refusal("unmount", path) == f"zarrfuse: {path} is not mounted"
 
 
 def test_a_busy_mount_is_kept_and_detached_when_asked_to(source: Path, mounted: Mounted) -> None:
-    point = mounted(source)
-    with (point / "file").open("rb") as file:
-        said = refusal("unmount", point)
+    mountpoint = mounted(source)
+    with (mountpoint / "file").open("rb") as file:
+        said = refusal("unmount", mountpoint)
         assert "busy" in said
         assert "--lazy" in said
-        assert (point / "zarr.json").exists()
-        zarrfuse("unmount", point, "--lazy")
-        assert_not_mounted(point)
+        assert (mountpoint / "zarr.json").exists()
+        zarrfuse("unmount", mountpoint, "--lazy")
+        assert_not_mounted(mountpoint)
         assert file.read() == b"x"
 
 
@@ -381,9 +377,9 @@ def test_another_user_may_mount_read_and_unmount(open_to_all: Path) -> None:
     assert done.stdout.split("\n", 1) == ["zarr.json", group().decode()]
 
 
-def test_no_daemon_outlives_a_refusal(source: Path, point: Path) -> None:
-    refusal("mount", source, point, "-o", "frobnicate")
-    wait_for(lambda: not processes_about(point))
+def test_no_daemon_outlives_a_refusal(source: Path, mountpoint: Path) -> None:
+    refusal("mount", source, mountpoint, "-o", "frobnicate")
+    wait_for(lambda: not processes_about(mountpoint))
 
 
 SILENT = (
@@ -394,30 +390,30 @@ SILENT = (
 
 @either
 def test_a_mount_that_does_not_answer_is_undone_and_said_in_a_sentence(
-    source: Path, point: Path, foreground: Sequence[str]
+    source: Path, mountpoint: Path, foreground: Sequence[str]
 ) -> None:
     script = SILENT.format("errno.EIO")
-    command = [sys.executable, "-c", script, "mount", str(source), str(point), *foreground]
+    command = [sys.executable, "-c", script, "mount", str(source), str(mountpoint), *foreground]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
     assert "does not answer" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1].startswith("zarrfuse: ")
     assert done.returncode == 1
-    assert_not_mounted(point)
+    assert_not_mounted(mountpoint)
 
 
 def test_names_that_are_no_text_are_logged_and_told(tmp_path: Path, stored: Stored) -> None:
     odd = os.fsdecode(b"\xff\xfe")
     source = stored({f"{odd}/zarr.json": b"{"})
-    point = tmp_path / f"mnt{odd}"
-    point.mkdir()
+    mountpoint = tmp_path / f"mnt{odd}"
+    mountpoint.mkdir()
     log = tmp_path / "log"
-    zarrfuse("mount", source, point, "--log-file", log)
+    zarrfuse("mount", source, mountpoint, "--log-file", log)
     try:
-        assert os.listdir(point / odd) == ["zarr.json"]
+        assert os.listdir(mountpoint / odd) == ["zarr.json"]
         assert r"\udcff\udcfe/zarr.json" in log.read_text()
     finally:
-        clear(point)
-    said = refusal("mount", source, point, "--log-file", tmp_path / odd / "no-folder")
+        clear(mountpoint)
+    said = refusal("mount", source, mountpoint, "--log-file", tmp_path / odd / "no-folder")
     assert "log" in said
     assert "cannot be written" in said

@@ -5,10 +5,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from builders.nodes import array_of
+from builders.nodes import array_of, v2_array_of
 
 from zarrfuse.spec.node import ArrayNode, GroupNode
-from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
+from zarrfuse.spec.node_v2 import parse_v2_group
 from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.ome import Picture, Pyramid, pyramids_of
 
@@ -194,11 +194,7 @@ def v2_group(attributes: Any) -> GroupNode:
 
 
 def v2_array(attributes: Any, *shape: int) -> ArrayNode:
-    document = {
-        **{"zarr_format": 2, "shape": shape, "chunks": [1] * len(shape), "dtype": "<u2"},
-        **{"compressor": None, "fill_value": 0, "order": "C", "filters": None},
-    }
-    return parse_v2_array(json.dumps(document).encode(), json.dumps(attributes).encode())
+    return v2_array_of(*shape, attributes=json.dumps(attributes).encode())
 
 
 def only_pyramid(attributes: Any) -> Pyramid:

@@ -1,17 +1,15 @@
 """Which dimension of an array is what in a picture, and the units of its axes."""
 
-import json
 from typing import Any
 
 import pytest
-from builders.nodes import array_of
+from builders.nodes import array_of, v2_array_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zarrfuse.spec.axes import OF_FIVE_DIMENSIONS, Axis, Description, axes_of, unit_of
 from zarrfuse.spec.dimensions import may_be_rgb, names_of
 from zarrfuse.spec.node import ArrayNode
-from zarrfuse.spec.node_v2 import parse_v2_array
 
 NGFF = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 
@@ -254,17 +252,7 @@ def array(**members: Any) -> ArrayNode:
 
 
 def v2_array(attributes: bytes | None = None, dtype: Any = "<u2") -> ArrayNode:
-    document = {
-        "zarr_format": 2,
-        "shape": [9, 9, 9],
-        "chunks": [3, 3, 3],
-        "dtype": dtype,
-        "compressor": None,
-        "fill_value": 0,
-        "order": "C",
-        "filters": None,
-    }
-    return parse_v2_array(json.dumps(document).encode(), attributes)
+    return v2_array_of(9, 9, 9, attributes=attributes, dtype=dtype)
 
 
 def test_dimension_names_are_the_names() -> None:

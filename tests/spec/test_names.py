@@ -20,7 +20,7 @@ def test_raw_names_are_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES["uri"])
-def test_uris_are_names(name: str) -> None:
+def test_a_uri_is_a_name_of_an_extension(name: str) -> None:
     assert is_uri_name(name)
     assert not is_raw_name(name)
     assert is_name(name)

@@ -135,7 +135,7 @@ def test_a_shape_may_be_beyond_64_bits(size: int) -> None:
     assert node.chunk_at(f"c/{last + 1}/0") is None
 
 
-def test_facts_are_json() -> None:
+def test_facts_of_a_node_are_json() -> None:
     parts = {"parts": [{"key_suffix": ""}, {"key_suffix": ".index", "size": 20}]}
     node = array(
         codecs=["bytes", {"name": "zstd", "configuration": {"level": 1}}],

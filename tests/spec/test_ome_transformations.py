@@ -12,7 +12,7 @@ from zarrfuse.spec.coordinates import combined
 from zarrfuse.spec.ome import Level, picture_of
 
 
-def test_those_of_the_multiscale_come_after_those_of_the_dataset() -> None:
+def test_transformations_of_the_multiscale_come_after_those_of_the_dataset() -> None:
     attributes = copy.deepcopy(NGFF_ZARR)
     multiscale = attributes["ome"]["multiscales"][0]
     multiscale["coordinateTransformations"] = [scale(10, 100), move(1, 2)]

@@ -106,7 +106,9 @@ def _keeps(members: dict[str, Any]) -> bool:
 
 
 @given(st.sampled_from(LOADABLE), st.dictionaries(st.text(), st.integers()))
-def test_attributes_are_taken(stored: bytes, attributes: dict[str, int]) -> None:
+def test_attributes_of_the_written_document_are_stored(
+    stored: bytes, attributes: dict[str, int]
+) -> None:
     text = stored_document(edited(stored, attributes=attributes), stored)
     assert json.loads(text).get("attributes", {}) == attributes
     assert json.loads(shown(text)) == json.loads(shown(stored)) | {"attributes": attributes}

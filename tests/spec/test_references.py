@@ -258,7 +258,7 @@ def test_a_chain_that_never_ends_is_refused() -> None:
     assert "more than 32 nodes refer to one another" in hierarchy.refusal("n/" * 40 + "n")
 
 
-def test_so_many_references_are_refused() -> None:
+def test_too_many_referenced_nodes_are_refused() -> None:
     documents = {f"g{index}": group() for index in range(100)}
     documents["all"] = group(extensions=[parent(f"../g{index}") for index in range(100)])
     hierarchy = Hierarchy(documents)

@@ -2,11 +2,11 @@
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from builders.mounts import wait_for
 
 from zarrfuse.errors import Corrupt
 from zarrfuse.stores.cache import ByteCache
@@ -15,13 +15,6 @@ from zarrfuse.stores.pool import Budget, Threads
 
 def _bytes(count: int) -> np.ndarray:
     return np.zeros(count, np.uint8)
-
-
-def _wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.001)
 
 
 def test_what_was_used_least_goes_first() -> None:
@@ -89,7 +82,7 @@ def test_many_who_want_one_thing_have_it_made_once() -> None:
 
     with ThreadPoolExecutor(8) as threads:
         wanted = [threads.submit(cache.fetch, "a", make) for _ in range(8)]
-        _wait_until(lambda: cache._flights["a"].waiting == 7 if cache._flights else False)
+        wait_for(lambda: cache._flights["a"].waiting == 7 if cache._flights else False)
         go.set()
         values = [each.result(20) for each in wanted]
     assert made == [1]
@@ -107,7 +100,7 @@ def test_an_error_reaches_all_who_wait_and_is_not_kept() -> None:
 
     with ThreadPoolExecutor(4) as threads:
         wanted = [threads.submit(cache.fetch, "a", fail) for _ in range(4)]
-        _wait_until(lambda: cache._flights["a"].waiting == 3 if cache._flights else False)
+        wait_for(lambda: cache._flights["a"].waiting == 3 if cache._flights else False)
         go.set()
         for each in wanted:
             with pytest.raises(Corrupt, match=r"^broken$"):
@@ -126,7 +119,7 @@ def test_threads_are_bounded_and_end_when_closed() -> None:
         return len(running)
 
     futures = [threads.submit(work) for _ in range(5)]
-    _wait_until(lambda: len(running) == 2)
+    wait_for(lambda: len(running) == 2)
     assert threads.waiting == 3
     threads.shutdown()
     assert [future.cancelled() for future in futures] == [False, False, True, True, True]
@@ -134,7 +127,7 @@ def test_threads_are_bounded_and_end_when_closed() -> None:
     assert [future.result(20) for future in futures[:2]] == [2, 2]
     with pytest.raises(RuntimeError, match="closed"):
         threads.submit(work)
-    _wait_until(lambda: not any(t.name.startswith("test-pool") for t in threading.enumerate()))
+    wait_for(lambda: not any(t.name.startswith("test-pool") for t in threading.enumerate()))
 
 
 def test_an_error_in_a_thread_is_the_outcome_of_its_call() -> None:

@@ -1,6 +1,7 @@
 """What every store promises (`zarrfuse.stores.base`), held against every store from one dict."""
 
 import errno
+import gc
 import os
 import random
 import zipfile
@@ -378,6 +379,7 @@ def test_closed_store_opens_nothing_and_closes_again(own_store):
 
 
 def test_no_descriptor_is_left_behind(tmp_path):
+    gc.collect()  # what failed tests before this one still hold through their tracebacks
     before = open_files()
     for name, make in MAKERS.items():
         store = make(tmp_path / f"{name}.zip")

@@ -14,6 +14,7 @@ from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions.commits import Commits, Target
 from zarrfuse.transactions.recovered_view import rolled_forward
+from zarrfuse.transactions.spool import StoreOptions
 
 
 @pytest.fixture(params=["workspace", "spool-dir"])
@@ -67,7 +68,7 @@ def test_the_time_that_was_set_is_stored(commits: Commits, count: int) -> None:
     os.write(spool.fd, b"1234")
     cuts = [(0, 4)] if count == 1 else [(0, 1), (1, 4)]
     targets = [Target(f"c/{start}", start, stop) for start, stop in cuts]
-    commits.store_spool("c", targets, spool, mtime_ns=12_000_000_345)
+    commits.store_spool("c", targets, spool, StoreOptions(mtime_ns=12_000_000_345))
     spool.close()
     assert [commits.store.stat(each.key).mtime_ns for each in targets] == [12_000_000_345] * count
 
@@ -76,7 +77,7 @@ def test_a_spool_that_is_given_is_the_stored_file_and_stays_when_closed(tmp_path
     commits = Commits(WritableLocalStore(str(tmp_path)))
     spool = commits.spool()
     os.write(spool.fd, b"1234")
-    commits.store_spool("c/0", [Target("c/0", 0, 4)], spool, sync=True)
+    commits.store_spool("c/0", [Target("c/0", 0, 4)], spool, StoreOptions(sync=True))
     assert spool.is_given
     assert os.fstat(spool.fd).st_ino == (tmp_path / "c/0").stat().st_ino
     spool.close()

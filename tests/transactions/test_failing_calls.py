@@ -111,7 +111,9 @@ def check(way: str, faults: Faults, root: Path) -> tuple[bool, set[str]]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_call_fails(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_call_leaves_a_whole_chunk_and_nothing_open(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(MOST_CALLS):
         faults = Faults(number)
         with monkeypatch.context() as patched:
@@ -141,7 +143,9 @@ def test_a_descriptor_is_closed_and_tells_of_an_error(
     raise AssertionError("it has no end")
 
 
-def test_closing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_close_leaves_a_whole_chunk_and_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(MOST_CALLS):
         write_files(tmp_path / str(number), OLD)
         faults = Faults(number)

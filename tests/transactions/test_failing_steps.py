@@ -38,7 +38,9 @@ def run(case: Case, wrapped: StepStore, *, close: bool = True) -> BaseException 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_one_step_fails(case: Case, when: str, tmp_path: Path, sample: Sample) -> None:
+def test_a_failing_step_leaves_the_old_chunk_or_the_new(
+    case: Case, when: str, tmp_path: Path, sample: Sample
+) -> None:
     def fail() -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -127,7 +129,9 @@ def test_who_writes_sees_what_could_not_be_moved_until_the_next_commit_moves_it(
 
 @pytest.mark.parametrize("when", ["before", "between", "after"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_one_step_fails_in_a_store_of_keys(case: Case, when: str, sample: Sample) -> None:
+def test_a_failing_step_in_a_store_of_keys_leaves_the_old_chunk_or_the_new(
+    case: Case, when: str, sample: Sample
+) -> None:
     def fail() -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 

@@ -35,7 +35,7 @@ def interrupted(root: Path, moved: int) -> None:
 
 
 @pytest.mark.parametrize("moved", range(4))
-def test_it_is_shown_and_finished(tmp_path: Path, moved: int) -> None:
+def test_an_interrupted_rename_is_shown_as_done_and_finished(tmp_path: Path, moved: int) -> None:
     store(tmp_path, "c/0", 1)
     interrupted(tmp_path, moved)
     assert seen(tmp_path) == chunk("c/1", 1)

@@ -9,6 +9,7 @@ from builders.commit_stores import Steps, StepStore
 from builders.commits import content_and_close, readers, store_bytes
 from builders.folders import write_files
 from builders.other_users import DONE, STRANGER, as_user, public_folder
+from builders.processes import open_files
 from commit_cases import CASES, Case
 
 from zarrfuse.errors import Stale, ZarrfuseError
@@ -50,7 +51,7 @@ SEVERAL = [case for case in CASES if len(case.new) > 1 or len(case.old) > 1]
 
 @pytest.mark.parametrize("fails", [False, True], ids=["it is stored", "a step fails"])
 @pytest.mark.parametrize("case", SEVERAL, ids=lambda case: case.name)
-def test_there_is_no_mix_at_any_step(
+def test_readers_see_no_mix_at_any_step(
     case: Case, fails: bool, tmp_path: Path, no_naps: None
 ) -> None:
     def fail() -> None:
@@ -107,13 +108,13 @@ def test_what_is_stored_while_it_is_opened_is_opened_again(tmp_path: Path, numbe
                 store_bytes(commits, "c", NEW)
                 commits.close()
 
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(open_files())
     store = Once(str(tmp_path))
     found = [content_and_close(each) for each in readers(store, "c", list(OLD)) if each is not None]
     assert found == list((OLD if number == 4 else NEW).values())
     store.close()
     assert store.opens == (3 if number in (1, 4) else 6)
-    assert len(os.listdir("/proc/self/fd")) <= before + 1  # the root of who has stored
+    assert len(open_files()) <= before + 1  # the root of who has stored
 
 
 def test_what_is_stored_all_the_time_is_given_up_on(

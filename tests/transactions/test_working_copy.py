@@ -32,12 +32,12 @@ def store(
     commits: Commits, copy: WorkingCopy, *, parts: int = 1, start: int = 5, sync: bool = False
 ) -> None:
     """Store the chunk `c` as `c/0`, and if there are more parts, its first bytes as that."""
-    with copy.to_store() as (spool, mtime_ns):
+    with copy.to_store(sync=sync) as (spool, options):
         cut = min(start, spool.size)
         targets = [Target("c/0", 0, spool.size)]
         if parts > 1:
             targets = [Target("c/0", 0, cut), Target("c/1", cut, spool.size)]
-        commits.store_spool("c", targets, spool, mtime_ns=mtime_ns, sync=sync)
+        commits.store_spool("c", targets, spool, options)
 
 
 class Joined(Reader):
@@ -58,7 +58,7 @@ class Joined(Reader):
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from([1, 2]), st.booleans(), st.lists(steps, max_size=12))
-def test_it_is_as_a_bytearray_and_what_is_stored_as_a_copy_of_it(
+def test_a_working_copy_is_as_a_bytearray_and_what_is_stored_as_a_copy_of_it(
     parts: int, elsewhere: bool, actions: list[tuple[object, ...]]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -152,6 +152,7 @@ def test_after_an_error_it_is_as_before_and_still_changed(commits: Commits) -> N
         raise OSError(28, "full")
     assert (read_all(copy), copy.changed, copy.is_new) == (b"new", True, True)
     assert read(commits.store, "c/0") == b"old"
+    commits.store.remove("c/0")
     store(commits, copy)
     assert (copy.changed, copy.is_new) == (False, False)
     assert read(commits.store, "c/0") == b"new"

@@ -42,7 +42,7 @@ def test_the_last_user_deletes_it(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
-def test_it_is_made_again_after_it_was_deleted(tmp_path: Path) -> None:
+def test_a_workspace_is_made_again_after_it_was_deleted(tmp_path: Path) -> None:
     for _ in range(2):
         commits = commits_of(tmp_path)
         store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
@@ -89,7 +89,7 @@ def test_the_end_waits_for_a_spool_that_is_being_made(
     assert not (tmp_path / OWN_NAME).exists()
 
 
-def test_it_is_made_again_when_somebody_deleted_the_whole_store(tmp_path: Path) -> None:
+def test_a_workspace_is_made_again_when_somebody_deleted_the_whole_store(tmp_path: Path) -> None:
     root = tmp_path / "data"
     root.mkdir()
     commits = commits_of(root)

@@ -2,13 +2,12 @@
 
 import math
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from builders.documents import array, concat_parts, group, v2_keys
-from builders.folders import write_keys
+from builders.folders import owner_and_mode, write_keys
 from builders.views import folder_at
 
 from zarrfuse.stores.base import OWN_NAME
@@ -56,12 +55,6 @@ def move(root: Folder, old: str, new: str) -> None:
     folder_at(root, folder).rename(name, folder_at(root, to), new_name, replace=True)
 
 
-def told(path: Path) -> tuple[int, int, int]:
-    """Owner, group and mode."""
-    status = path.stat()
-    return status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)
-
-
 PRIVATE = (OWNER, OWNER, 0o600)
 
 
@@ -80,8 +73,8 @@ def test_what_becomes_a_chunk_in_parts_stays_private(
 ) -> None:
     root = view_of("chunks", commits, {"zarr.json": IN_PARTS, **replaced}, private)
     move(root, old, "c/1")
-    assert told(tmp_path / "c/1.head") == PRIVATE
-    assert told(tmp_path / "c/1") == PRIVATE
+    assert owner_and_mode(tmp_path / "c/1.head") == PRIVATE
+    assert owner_and_mode(tmp_path / "c/1") == PRIVATE
 
 
 @pytest.mark.parametrize("new", ["saved", "b/c/0"])
@@ -96,7 +89,7 @@ def test_a_chunk_in_parts_that_becomes_one_file_stays_private(
     }
     private = {"a/c/0.head": b"ab", "a/c/0": b"cd"}
     move(view_of("chunks", commits, public, private), "a/c/0", new)
-    assert told(tmp_path / new) == PRIVATE
+    assert owner_and_mode(tmp_path / new) == PRIVATE
 
 
 def test_of_parts_of_several_owners_each_may_do_what_he_may_with_all(
@@ -108,7 +101,7 @@ def test_of_parts_of_several_owners_each_may_do_what_he_may_with_all(
     (tmp_path / "c/0").chmod(0o644)
     (tmp_path / "c/0.head").chmod(0o640)
     move(root, "c/0", "saved")
-    assert told(tmp_path / "saved") == (OWNER, OWNER, 0o440)
+    assert owner_and_mode(tmp_path / "saved") == (OWNER, OWNER, 0o440)
 
 
 @pytest.mark.parametrize("new", ["a/copy.json", "b/zarr.json"])
@@ -117,13 +110,13 @@ def test_a_document_that_is_copied_stays_private(
 ) -> None:
     public = {"zarr.json": group(), "b/zarr.json": array()}
     move(view_of("plain", commits, public, {"a/zarr.json": DOCUMENT}), "a/zarr.json", new)
-    assert told(tmp_path / new) == PRIVATE
+    assert owner_and_mode(tmp_path / new) == PRIVATE
 
 
 def test_a_file_that_becomes_a_document_stays_private(commits: Commits, tmp_path: Path) -> None:
     public = {"zarr.json": group(), "a/zarr.json": DOCUMENT}
     move(view_of("plain", commits, public, {"a/new": DOCUMENT}), "a/new", "a/zarr.json")
-    assert told(tmp_path / "a/zarr.json") == PRIVATE
+    assert owner_and_mode(tmp_path / "a/zarr.json") == PRIVATE
 
 
 @pytest.mark.parametrize(
@@ -138,4 +131,4 @@ def test_what_has_a_name_without_a_file_for_a_while_stays_private(
     root = view_of("plain", commits, public, private)
     move(root, old, "a/c/0/x")
     move(root, "a/c/0/x", "a/c/0/1")
-    assert told(tmp_path / "a/0.1") == PRIVATE
+    assert owner_and_mode(tmp_path / "a/0.1") == PRIVATE

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import os
 import pickle
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ import pytest
 import zarr
 from builders.folders import write_keys, zip_folder
 from builders.mounts import wait_for
+from builders.processes import open_files
 from opened_stores import PARTS, listed, read
 from zarr.abc.store import SuffixByteRequest
 from zarr.core.buffer import default_buffer_prototype
@@ -58,22 +58,11 @@ def test_many_threads_and_event_loops_share_a_store(parts: Path) -> None:
         assert set(pool.map(read_all, range(24))) == {b"\1\2\3\4" * 20}
 
 
-def open_descriptors(folder: Path) -> int:
-    """How many descriptors of this process lead to a folder or into it."""
-    found = 0
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found += os.readlink(f"/proc/self/fd/{name}").startswith(str(folder))
-        except FileNotFoundError:
-            continue
-    return found
-
-
 def test_closing_lets_go_and_reading_opens_again(parts: Path) -> None:
     with zarrfuse.open_store(parts) as store:
         assert read(store, "README.txt") == b"read me"
-        assert open_descriptors(parts) == 1
-    assert open_descriptors(parts) == 0
+        assert len(open_files(parts)) == 1
+    assert len(open_files(parts)) == 0
     assert not store._is_open
     assert read(store, "README.txt") == b"read me"
     assert store._is_open
@@ -94,7 +83,7 @@ def test_a_read_that_is_under_way_ends_when_the_store_is_closed(
     monkeypatch.setattr(Keys, "open", opened)
     assert store.get_sync("a/c/0/0").to_bytes() == b"\1\2\3\4"
     gc.collect()
-    assert open_descriptors(parts) == 0
+    assert len(open_files(parts)) == 0
 
 
 def test_a_listing_that_is_under_way_ends_when_the_store_is_closed(parts: Path) -> None:
@@ -115,20 +104,20 @@ def test_a_store_that_is_dropped_lets_go(parts: Path) -> None:
     assert read(store, "a/c/0/0") is not None
     del store
     # The thread that read may have the store in its hands for another moment.
-    wait_for(lambda: not gc.collect() and open_descriptors(parts) == 0)
+    wait_for(lambda: not gc.collect() and len(open_files(parts)) == 0)
 
 
 def test_a_reader_is_closed_after_each_read(parts: Path) -> None:
     store = zarrfuse.open_store(parts)
     (parts / "a/c/1/1.bin.head").unlink()
-    before = open_descriptors(parts)
+    before = len(open_files(parts))
     for key in ("a/c/0/0", "README.txt"):
         read(store, key, SuffixByteRequest(1))
     with pytest.raises(OSError, match="head"):
         read(store, "a/c/1/1")
     with pytest.raises(TypeError, match="Unexpected byte_range"):
         read(store, "a/c/0/0", (0, 1))
-    assert open_descriptors(parts) == before
+    assert len(open_files(parts)) == before
 
 
 def test_chunks_that_are_written_later_are_seen(parts: Path) -> None:
@@ -151,7 +140,7 @@ def test_a_source_that_was_written_anew_is_opened_anew(parts: Path) -> None:
     write_keys(parts, {"newer": b""})
     assert listed(store.list_dir("")) == listed(store.list()) == ["newer"]
     gc.collect()
-    assert open_descriptors(parts) == 1
+    assert len(open_files(parts)) == 1
 
 
 def test_a_source_that_is_gone_is_an_error_not_a_fill_value(parts: Path) -> None:

@@ -84,7 +84,7 @@ def test_behind_transpose_elements_are_packed_in_the_new_order() -> None:
     assert np.array_equal(array[:], data)
 
 
-def test_it_encodes_the_index_of_shards() -> None:
+def test_packbits_encodes_the_index_of_shards() -> None:
     data = pixels("uint8", (4, 4))
     sharding = zarr.codecs.ShardingCodec(
         chunk_shape=(2, 2),
@@ -172,7 +172,7 @@ def test_a_chunk_that_is_too_short_is_an_error() -> None:
         array[:]
 
 
-def test_it_is_a_codec_of_fixed_size() -> None:
+def test_packbits_is_a_codec_of_fixed_size() -> None:
     assert issubclass(PackBitsCodec, ArrayBytesCodec)
     assert PackBitsCodec.is_fixed_size
     array, store = create(

@@ -12,7 +12,9 @@ PAGE = (REPOSITORY / "docs/python.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_each_example_runs(tmp_path: Path, demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_example_of_the_page_runs(
+    tmp_path: Path, demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "zarrfuse-demo").mkdir()
     (tmp_path / "zarrfuse-demo/data").symlink_to(demo)
     monkeypatch.chdir(tmp_path)

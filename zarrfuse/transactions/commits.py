@@ -34,7 +34,7 @@ from zarrfuse.transactions.multi_key_commit import Several
 from zarrfuse.transactions.recovered_view import RolledForward, rolled_forward, unwrapped
 from zarrfuse.transactions.recovery import finish, recover
 from zarrfuse.transactions.rollback import OnDisk, close_quietly, discard
-from zarrfuse.transactions.spool import Spool, nameless_spool
+from zarrfuse.transactions.spool import Spool, StoreOptions, nameless_spool
 from zarrfuse.transactions.workspace import Workspace, own_folder_of
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 _COPIED_AT_ONCE = 1 << 20
 CLOSE_WAITS_S = 10.0
 """So long `Commits.close` waits for commits of threads that were given up on."""
+
+_AS_BEFORE = StoreOptions()
 
 
 class Target(NamedTuple):
@@ -158,25 +160,21 @@ class Commits:
         key: str,
         targets: Sequence[Target],
         spool: Spool,
-        *,
-        mtime_ns: int | None = None,
-        access: Access | None = None,
-        sync: bool = False,
-        new: bool = False,
+        options: StoreOptions = _AS_BEFORE,
     ) -> None:
         """Store the bytes of a spool file as the chunk or document `key`.
 
-        Each target is (stored key, start, stop); folders they need are made. `access`: the owner and
-        mode of what is stored; those of what it replaces unless given. `new`: raises `Exists` if
-        any is there. `sync`: outlives the machine; several always do. With one target a spool file in
+        Each target is (stored key, start, stop); missing folders are made. With one target a spool file in
         the workspace becomes the stored file (`Spool.is_given`). Raises what the store raises.
         """
         with self._one():
             if len(targets) == 1:
                 self._finish_left_over(key)
-                self._store_one(targets[0], spool, mtime_ns, access, sync=sync, new=new)
+                self._store_one(targets[0], spool, options)
             else:
-                self._store_several(key, targets, spool.fd, mtime_ns, access, new=new)
+                self._store_several(
+                    *(key, targets, spool.fd), options.mtime_ns, options.access, new=options.new
+                )
 
     def store_file(
         self,
@@ -234,23 +232,13 @@ class Commits:
         self,
         target: Target,
         spool: Spool,
-        mtime_ns: int | None,
-        access: Access | None,
-        *,
-        sync: bool,
-        new: bool,
+        options: StoreOptions,
     ) -> None:
         store = self._stored
+        mtime_ns, access = options.mtime_ns, options.access
+        sync, new = options.sync, options.new
         if not store.in_place:
-            store.put(
-                target.key,
-                spool.fd,
-                target.start,
-                target.stop,
-                sync=sync,
-                new=new,
-                mtime_ns=mtime_ns,
-            )
+            store.put(*(target.key, spool.fd, *target[1:]), sync=sync, new=new, mtime_ns=mtime_ns)
             return
         like = target.key if access is None else access
         is_whole = (target.start, target.stop) == (0, spool.size)

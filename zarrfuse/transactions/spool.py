@@ -9,8 +9,27 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from zarrfuse.errors import ZarrfuseError
+from zarrfuse.stores.access import Access
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """How the bytes of a spool file are stored.
+
+    Attributes:
+        mtime_ns: The time of the stored file; None: now.
+        access: Its owner and mode; None: those of the file that it replaces.
+        sync: Whether it is durable when the call returns. Several parts always are.
+        new: Whether it must not replace a file: raises `Exists`.
+    """
+
+    mtime_ns: int | None = None
+    access: Access | None = None
+    sync: bool = False
+    new: bool = False
 
 
 class Spool:

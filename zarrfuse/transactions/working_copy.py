@@ -16,7 +16,7 @@ from zarrfuse.stores.base import Reader, Writer
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.transactions.commits import Commits, copy_reader, write_all
 from zarrfuse.transactions.rollback import OnDisk
-from zarrfuse.transactions.spool import Spool
+from zarrfuse.transactions.spool import Spool, StoreOptions
 
 
 class WorkingCopy(Writer):
@@ -94,7 +94,7 @@ class WorkingCopy(Writer):
                 self._changed = True
 
     @contextmanager
-    def to_store(self) -> Iterator[tuple[Spool, int | None]]:
+    def to_store(self, *, sync: bool = False) -> Iterator[tuple[Spool, StoreOptions]]:
         """A block that stores it: the bytes, and the time with which to store them, unless now.
 
         At the end it is no longer `changed`; after an error it is as before.
@@ -102,7 +102,7 @@ class WorkingCopy(Writer):
         with self._held():
             spool = self._writable(None)
             try:
-                yield spool, self._set_mtime_ns
+                yield spool, StoreOptions(self._set_mtime_ns, self.given, sync, self.is_new)
             except BaseException:
                 if spool.is_given:  # it is stored, though what came behind that failed
                     self.is_new = False

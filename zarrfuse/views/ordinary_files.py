@@ -48,15 +48,8 @@ def write(commits: Commits, key: str) -> Writer:
 
 def store(commits: Commits, key: str, copy: WorkingCopy, *, sync: bool) -> None:
     """Store a working copy under one key. See `views.base.Folder.store`."""
-    with copy.to_store() as (spool, mtime_ns):
-        whole = Target(key, 0, spool.size)
-        commits.store_spool(
-            *(key, [whole], spool),
-            mtime_ns=mtime_ns,
-            access=copy.given,
-            sync=sync,
-            new=copy.is_new,
-        )
+    with copy.to_store(sync=sync) as (spool, options):
+        commits.store_spool(key, [Target(key, 0, spool.size)], spool, options)
 
 
 def open_(store: WritableStore, key: str, *, wait: bool = True) -> Reader:

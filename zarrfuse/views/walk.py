@@ -53,7 +53,7 @@ class ToldFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WalkedFolder:
     """A folder that the walk has reached.
 
     Attributes:
@@ -68,7 +68,7 @@ class Found:
     folders: Sequence[str]
 
 
-def walk(folder: Walkable) -> Iterator[Found]:
+def walk(folder: Walkable) -> Iterator[WalkedFolder]:
     """Yield `folder` and every folder below it, parents first.
 
     Folders in arrays are left out: they hold chunks. A folder that cannot be listed has an `error` among
@@ -87,7 +87,7 @@ def walk(folder: Walkable) -> Iterator[Found]:
             if not place:
                 raise
             facts = {"error": str(error), **facts}
-        yield Found(place, facts, names)
+        yield WalkedFolder(place, facts, names)
         below = [((*place, name == names[-1]), folder.child(name)) for name in names]
         todo.extend(reversed(below))
 

@@ -2,17 +2,12 @@
 
 from pathlib import Path
 
+from builders.stores import put_bytes
+
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME
 
 OUTSIDE = b"outside the store"
-
-
-def put(store, key, data, **options):
-    with open(store.root.path + ".source", "w+b") as file:
-        file.write(data)
-        file.flush()
-        store.put(key, file.fileno(), 0, len(data), **options)
 
 
 def write(store, key, data, **options):
@@ -32,8 +27,8 @@ CHANGES = {
     "edit": lambda store, key: store.edit(key, create=True).close(),
     "edit to read": lambda store, key: store.edit(key, write=False).close(),
     "edit exclusively": lambda store, key: store.edit(key, create=True, exclusive=True).close(),
-    "put": lambda store, key: put(store, key, b"put"),
-    "put new": lambda store, key: put(store, key, b"put", new=True),
+    "put": lambda store, key: put_bytes(store, key, b"put"),
+    "put new": lambda store, key: put_bytes(store, key, b"put", new=True),
     "remove": lambda store, key: store.remove(key),
     "rename from": lambda store, key: store.rename(key, "renamed"),
     "rename to": lambda store, key: store.rename("data/a", key),

@@ -532,7 +532,7 @@ def test_file_in_the_middle_of_a_key_is_not_found(store, root, ask):
 # --- where the kernel lacks openat2
 
 
-def test_everything_above_holds_without_openat2(root, tmp_path, monkeypatch):
+def test_symlinks_and_denials_are_the_same_without_openat2(root, tmp_path, monkeypatch):
     from zarrfuse.stores.local import beneath
 
     monkeypatch.setattr(beneath, "OPENAT2", False)

@@ -6,7 +6,8 @@ import threading
 from contextlib import suppress
 
 import pytest
-from local_changes import CHANGES, OUTSIDE, below, put, write
+from builders.stores import put_bytes
+from local_changes import CHANGES, OUTSIDE, below, write
 
 from zarrfuse.errors import Denied, Exists, NotFound, ZarrfuseError, errno_of
 from zarrfuse.stores.access import Change
@@ -65,7 +66,7 @@ def test_symlink_that_leads_out_is_deleted_renamed_and_replaced_as_itself(store,
     store.rename("out", "moved")
     store.link("moved", "second")
     assert (root / "moved").is_symlink()
-    put(store, "moved", b"put")
+    put_bytes(store, "moved", b"put")
     assert (root / "moved").read_bytes() == b"put"
     assert not (root / "moved").is_symlink()
     store.remove("second")
@@ -129,7 +130,7 @@ def test_names_below_a_symlinked_folder_inside_are_changed(store, root):
     (root / "link").symlink_to("data")
     store.make_folder("link/b")
     write(store, "link/b/new", b"new", create=True)
-    put(store, "link/b/put", b"put")
+    put_bytes(store, "link/b/put", b"put")
     store.rename("link/a", "link/b/a")
     assert below(root / "data") == {"b", "b/new", "b/put", "b/a"}
 
@@ -149,7 +150,7 @@ def test_fifo_is_neither_opened_nor_waited_for(store, root):
     for options in ({}, {"write": False}, {"create": True}):
         with pytest.raises((NotFound, Exists)):
             store.edit("fifo", **options)
-    put(store, "fifo", b"a file now")
+    put_bytes(store, "fifo", b"a file now")
     assert read(store, "fifo") == b"a file now"
 
 
@@ -180,7 +181,7 @@ def test_swapping_a_folder_for_a_symlink_out_meanwhile_gains_nothing(store, root
 def test_following_symlinks_writes_where_they_lead(root, tmp_path):
     (root / "out").symlink_to("../outside")
     store = WritableLocalStore(str(root), follow_symlinks=True)
-    put(store, "out/put", b"put")
+    put_bytes(store, "out/put", b"put")
     write(store, "out/secret", b"edited")
     store.close()
     assert (tmp_path / "outside/put").read_bytes() == b"put"

@@ -10,7 +10,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from local_changes import CHANGES, below, put, write
+from builders.stores import put_bytes
+from local_changes import CHANGES, below, write
 
 import zarrfuse
 from zarrfuse.errors import (
@@ -93,7 +94,7 @@ def test_new_files_and_folders_have_the_modes_that_the_umask_leaves(
 ):
     umask(mask)
     store.edit("edited", create=True).close()
-    put(store, "put", b"")
+    put_bytes(store, "put", b"")
     store.make_folder("folder")
     modes = {
         name: stat.S_IMODE((root / name).stat().st_mode) for name in ("edited", "put", "folder")
@@ -104,11 +105,11 @@ def test_new_files_and_folders_have_the_modes_that_the_umask_leaves(
 def test_file_that_is_replaced_hands_its_mode_on(store, root, umask):
     umask(0o022)
     (root / "data/a").chmod(0o640)
-    put(store, "data/a", b"put")
+    put_bytes(store, "data/a", b"put")
     assert stat.S_IMODE((root / "data/a").stat().st_mode) == 0o640
     store.make_folder(f"{OWN_NAME}/w")
     part = f"{OWN_NAME}/w/part"
-    put(store, part, b"part")
+    put_bytes(store, part, b"part")
     assert stat.S_IMODE((root / part).stat().st_mode) == 0o600
     store.dress(part, "data/a")
     store.remove("data/a")  # as when parts are moved
@@ -203,7 +204,7 @@ def test_bytes_are_copied_where_the_kernel_does_not(store, tmp_path, monkeypatch
     monkeypatch.setattr(local_writing.os, "copy_file_range", refuse)
     monkeypatch.setattr(new_file, "_COPIED_AT_ONCE", 1_000)
     data = os.urandom(12_345)
-    put(store, "key", data)
+    put_bytes(store, "key", data)
     assert read(store, "key") == data
 
 
@@ -223,7 +224,7 @@ def test_bytes_are_copied_to_the_end_when_each_call_does_some(store, monkeypatch
         local_writing.os, "pwrite", lambda fd, data, at: write_at(fd, data[:800], at)
     )
     data = os.urandom(12_345)
-    put(store, "key", data)
+    put_bytes(store, "key", data)
     assert read(store, "key") == data
 
 
@@ -238,7 +239,7 @@ def test_disk_that_fails_a_put_leaves_the_old_bytes_and_nothing_else(
     with monkeypatch.context() as patched:
         patched.setattr(local_writing.os, call, fail)
         with pytest.raises(OSError) as caught:
-            put(store, "data/a", b"new bytes")
+            put_bytes(store, "data/a", b"new bytes")
     assert errno_of(caught.value) == code
     assert read(store, "data/a") == b"inside"
     assert list((root / OWN_NAME).iterdir()) == []
@@ -309,11 +310,11 @@ def test_put_onto_another_file_system_is_whole_and_leaves_nothing_else(
     following, other_file_system
 ):
     for data in (b"first", b"second"):
-        put(following, "other/key", data)
+        put_bytes(following, "other/key", data)
         assert read(following, "other/key") == data
     with pytest.raises(Exists):
-        put(following, "other/key", b"third", new=True)
-    put(following, "other/new", b"new", new=True)
+        put_bytes(following, "other/key", b"third", new=True)
+    put_bytes(following, "other/new", b"new", new=True)
     assert below(other_file_system) == {"key", "new"}
 
 
@@ -322,7 +323,7 @@ def test_own_file_is_moved_onto_another_file_system_and_a_programs_is_not(
     following, root, other_file_system, replace
 ):
     (root / OWN_NAME).mkdir()
-    put(following, f"{OWN_NAME}/spool", b"bytes")
+    put_bytes(following, f"{OWN_NAME}/spool", b"bytes")
     os.utime(root / OWN_NAME / "spool", ns=(10**18, 10**18))
     following.rename(f"{OWN_NAME}/spool", "other/key", replace=replace)
     assert (other_file_system / "key").read_bytes() == b"bytes"
@@ -348,13 +349,13 @@ def test_root_that_was_deleted_and_made_anew_is_followed(store, root):
     shutil.rmtree(root)
     root.mkdir()
     store.edit("edited", create=True).close()
-    put(store, "put", b"put")
+    put_bytes(store, "put", b"put")
     store.make_folder("folder")
     store.rename("put", "folder/put")
     assert below(root) == {"edited", "folder", "folder/put"}
     shutil.rmtree(root)
     root.mkdir()
-    put(store, "put", b"put")
+    put_bytes(store, "put", b"put")
     assert below(root) == {"put"}
 
 
@@ -392,7 +393,7 @@ def test_own_folder_that_another_process_deletes_meanwhile_is_made_again(
     open_, create = store.own.open, local_writing.new_file
     monkeypatch.setattr(store.own, "open", opened)
     monkeypatch.setattr(local_writing, "new_file", created)
-    put(store, "key", b"bytes")
+    put_bytes(store, "key", b"bytes")
     assert len(deleted) == 3
     assert read(store, "key") == b"bytes"
 

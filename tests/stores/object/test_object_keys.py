@@ -7,6 +7,7 @@ import errno
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from builders.stores import put_bytes
 from stored_objects import BIG
 
 from zarrfuse.errors import Exists, IsAFolder, NameTooLong, NotFound, NotSupported, errno_of
@@ -30,11 +31,11 @@ ODD_KEYS = [
 ]
 
 
-def test_every_letter_of_a_key_is_kept(store, bucket, put):
+def test_every_letter_of_a_key_is_kept(store, bucket):
     for key in ODD_KEYS:
         if "/" in key:
             store.make_folder(key.partition("/")[0])
-        put(store, key, key.encode())
+        put_bytes(store, key, key.encode())
     assert bucket.all_keys() == sorted(ODD_KEYS)
     for key in ODD_KEYS:
         assert bucket.get(key) == read(store, key) == key.encode()
@@ -42,9 +43,9 @@ def test_every_letter_of_a_key_is_kept(store, bucket, put):
         assert store.list(folder)[name] == store.stat(key)
 
 
-def test_prefix_is_taken_letter_by_letter(bucket, put):
+def test_prefix_is_taken_letter_by_letter(bucket):
     for prefix in ("a%20b/c+d", "größe", "a b"):
-        put(bucket.store(prefix), "key", b"x")
+        put_bytes(bucket.store(prefix), "key", b"x")
         assert f"{prefix}/key" in bucket.all_keys()
         assert set(bucket.store(f"/{prefix}/", writable=False).list("")) == {"key"}
 
@@ -87,18 +88,18 @@ def test_keys_that_are_no_paths_spoil_only_the_folder_they_are_in(store, bucket)
 
 
 @pytest.mark.parametrize("key", ["a\nb", "a\x7f", "x/../y", "./x", "x//y", "latin1-\udce9"])
-def test_what_cannot_be_a_key_is_not_there_and_cannot_be_made(store, put, key):
+def test_what_cannot_be_a_key_is_not_there_and_cannot_be_made(store, key):
     for ask in (store.stat, store.open, store.list, store.remove):
         with pytest.raises(NotFound):
             ask(key)
-    for make in (store.make_folder, lambda key: put(store, key, b"")):
+    for make in (store.make_folder, lambda key: put_bytes(store, key, b"")):
         with pytest.raises(NotSupported):
             make(key)
 
 
-def test_key_that_is_too_long_is_refused(store, put):
+def test_key_that_is_too_long_is_refused(store):
     with pytest.raises(NameTooLong):
-        put(store, "k" * 1025, b"")
+        put_bytes(store, "k" * 1025, b"")
 
 
 def test_own_folder_is_not_listed_at_the_root(store, bucket):
@@ -112,15 +113,15 @@ def test_own_folder_is_not_listed_at_the_root(store, bucket):
 # -- writing
 
 
-def test_put_beyond_the_limit_of_one_request_comes_in_parts(store, bucket, put, monkeypatch):
+def test_put_beyond_the_limit_of_one_request_comes_in_parts(store, bucket, monkeypatch):
     monkeypatch.setattr(object_bucket, "SINGLE_PUT_BYTES", len(BIG) - 1)
     monkeypatch.setattr(object_bucket, "_MULTIPART_BYTES", 5 << 20)
-    put(store, "key", BIG)
+    put_bytes(store, "key", BIG)
     assert bucket.get("key") == BIG
     assert bucket.all_keys() == ["key"]
     with pytest.raises(Exists):
-        put(store, "key", bytes(len(BIG)), new=True)
-    put(store, "other", BIG, new=True)
+        put_bytes(store, "key", bytes(len(BIG)), new=True)
+    put_bytes(store, "other", BIG, new=True)
     assert bucket.get("other") == bucket.get("key") == BIG
 
 
@@ -141,7 +142,7 @@ def test_of_many_links_to_one_name_one_succeeds(store, bucket):
     assert bucket.get("lock") == b"%d" % won[0]
 
 
-def test_folder_goes_on_existing_without_keys_for_who_emptied_it(store, bucket, put):
+def test_folder_goes_on_existing_without_keys_for_who_emptied_it(store, bucket):
     bucket.put("a/b/key", b"")
     store.remove("a/b/key")
     assert bucket.all_keys() == []
@@ -150,7 +151,7 @@ def test_folder_goes_on_existing_without_keys_for_who_emptied_it(store, bucket, 
     assert store.stat("a/b").kind is Kind.FOLDER
     with pytest.raises(NotFound):
         bucket.store().stat("a")
-    put(store, "a/b/key", b"")
+    put_bytes(store, "a/b/key", b"")
     assert set(store.list("a/b")) == {"key"}
     store.rename("a/b/key", "key")
     store.remove_folder("a/b")
@@ -159,8 +160,8 @@ def test_folder_goes_on_existing_without_keys_for_who_emptied_it(store, bucket, 
         store.stat("a/b")
 
 
-def test_folder_comes_to_be_with_a_key_and_goes_with_none_but_on_request(store, put):
-    put(store, "a/b/key", b"bytes")
+def test_folder_comes_to_be_with_a_key_and_goes_with_none_but_on_request(store):
+    put_bytes(store, "a/b/key", b"bytes")
     store.rename("a/b/key", "c/d/key")
     store.link("c/d/key", "e/key")
     assert {key: set(store.list(key)) for key in ("", "a", "a/b", "c/d", "e")} == {
@@ -171,19 +172,19 @@ def test_folder_comes_to_be_with_a_key_and_goes_with_none_but_on_request(store, 
         "e": {"key"},
     }
     with pytest.raises(IsAFolder):
-        put(store, "c", b"")
+        put_bytes(store, "c", b"")
     with pytest.raises(IsAFolder):
         store.rename("e/key", "c/d")
     with pytest.raises(Exists):
         store.link("e/key", "c/d")
 
 
-def test_made_folder_is_seen_by_others_once_a_key_is_in_it(store, bucket, put):
+def test_made_folder_is_seen_by_others_once_a_key_is_in_it(store, bucket):
     store.make_folder("a")
     other = bucket.store()
     with pytest.raises(NotFound):
         other.stat("a")
-    put(store, "a/key", b"")
+    put_bytes(store, "a/key", b"")
     assert other.stat("a") == Entry("a", Kind.FOLDER, 0, other.stat("").mtime_ns)
 
 

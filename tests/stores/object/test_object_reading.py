@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from builders.object_server import PAGE
 from builders.readers import read_range
+from builders.stores import put_bytes
 from stored_objects import BIG
 
 from zarrfuse.errors import Stale, errno_of
@@ -140,14 +141,14 @@ def test_object_that_others_change_is_stale(store, bucket, change):
 
 
 @pytest.mark.parametrize("change", ["put", "remove", "rename over", "rename away"])
-def test_reader_keeps_its_bytes_when_this_process_changes_the_object(store, bucket, put, change):
+def test_reader_keeps_its_bytes_when_this_process_changes_the_object(store, bucket, change):
     bucket.put("key", BIG)
     bucket.put("other", b"other")
     readers = [store.open("key") for _ in range(3)]
     assert read_range(readers[0], BLOCK_BYTES, 10) == BIG[BLOCK_BYTES : BLOCK_BYTES + 10]
     match change:
         case "put":
-            put(store, "key", b"new")
+            put_bytes(store, "key", b"new")
         case "remove":
             store.remove("key")
         case "rename over":
@@ -162,17 +163,17 @@ def test_reader_keeps_its_bytes_when_this_process_changes_the_object(store, buck
         reader.close()
 
 
-def test_reader_stays_stale_when_this_process_changes_what_others_changed(store, bucket, put):
+def test_reader_stays_stale_when_this_process_changes_what_others_changed(store, bucket):
     bucket.put("key", b"first")
     with opened(store, "key") as reader:
         bucket.put("key", b"others")
-        put(store, "key", b"ours")
+        put_bytes(store, "key", b"ours")
         with pytest.raises(Stale):
             read_range(reader, 0, 5)
     assert read(store, "key") == b"ours"
 
 
-def test_bucket_that_keeps_versions_keeps_what_is_open(store, bucket, monkeypatch, put):
+def test_bucket_that_keeps_versions_keeps_what_is_open(store, bucket, monkeypatch):
     bucket.ask(
         "PUT",
         query="?versioning",
@@ -183,20 +184,20 @@ def test_bucket_that_keeps_versions_keeps_what_is_open(store, bucket, monkeypatc
     asked = gets_of(store, monkeypatch)
     with opened(store, "key") as reader:
         bucket.put("key", b"others")
-        put(store, "key", b"ours")
+        put_bytes(store, "key", b"ours")
         bucket.delete("key")
         assert asked == []
         assert read_range(reader, 0, 5) == b"first"
 
 
-def test_who_opens_what_is_being_replaced_never_sees_it_stale_or_mixed(store, put):
+def test_who_opens_what_is_being_replaced_never_sees_it_stale_or_mixed(store):
     whole = [bytes([number]) * (100_000 + number) for number in range(4)]
-    put(store, "key", whole[0])
+    put_bytes(store, "key", whole[0])
     ended = threading.Event()
 
     def write(number: int) -> None:
         for _ in range(10):
-            put(store, "key", whole[number])
+            put_bytes(store, "key", whole[number])
 
     def look() -> None:
         while not ended.is_set():

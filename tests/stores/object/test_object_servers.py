@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from builders.object_server import ObjectServer, environment_for, set_environment
 from builders.readers import read_range
+from builders.stores import put_bytes
 from stored_objects import BIG
 
 from zarrfuse.errors import Denied, Exists, SourceError, TimedOut, ZarrfuseError, errno_of
@@ -123,7 +124,7 @@ def test_server_that_fails_is_told_in_one_line():
     assert str(caught.value).endswith("the object store failed: Odd")
 
 
-def test_disk_of_the_server_that_is_full_is_no_space(put):
+def test_disk_of_the_server_that_is_full_is_no_space():
     with refusing() as server:
         store = ObjectStore("s3://bucket", writable=True)
         server.status = 507  # type: ignore[attr-defined]
@@ -141,14 +142,14 @@ def test_key_that_may_not_be_read_is_denied():
         assert errno_of(caught.value) == errno.EACCES
 
 
-def test_server_without_conditions_is_asked_what_is_there_before(put):
+def test_server_without_conditions_is_asked_what_is_there_before():
     with refusing():
         store = ObjectStore("s3://bucket", writable=True)
         for key in ("key", "other"):
-            put(store, key, b"first", new=True)
+            put_bytes(store, key, b"first", new=True)
             with pytest.raises(Exists):
-                put(store, key, b"second", new=True)
-        put(store, "key", b"third")
+                put_bytes(store, key, b"second", new=True)
+        put_bytes(store, "key", b"third")
 
 
 def test_server_that_is_gone_is_an_error():
@@ -171,7 +172,7 @@ def test_server_that_never_answers_is_no_source():
             ObjectStore("s3://bucket", patience=IMPATIENT)
 
 
-def test_every_call_ends_when_the_server_dies(put):
+def test_every_call_ends_when_the_server_dies():
     server = ObjectServer()
     try:
         bucket = server.bucket()
@@ -185,10 +186,10 @@ def test_every_call_ends_when_the_server_dies(put):
             lambda: store.open("key"),
             lambda: read_range(reader, 0, 10),
             lambda: read_range(reader, 0, len(BIG)),
-            lambda: put(store, "new", b"x"),
-            lambda: put(store, "big", BIG),
-            lambda: put(store, "new", b"x", new=True),
-            lambda: put(store, "a/key", b"x"),
+            lambda: put_bytes(store, "new", b"x"),
+            lambda: put_bytes(store, "big", BIG),
+            lambda: put_bytes(store, "new", b"x", new=True),
+            lambda: put_bytes(store, "a/key", b"x"),
             lambda: store.remove("key"),
             lambda: store.rename("key", "new"),
             lambda: store.link("key", "new"),

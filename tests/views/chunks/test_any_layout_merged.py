@@ -11,6 +11,7 @@ import pytest
 from builders.documents import array, concat_parts, default_keys, v2_keys
 from builders.folders import write_keys
 from builders.readers import read_clipped
+from builders.views import FOREVER
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -21,9 +22,6 @@ from zarrfuse.stores.base import Kind
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks.view import ChunksView
-
-FOREVER = float("inf")
-
 
 few = settings(
     max_examples=examples(60),

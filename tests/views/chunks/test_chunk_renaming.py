@@ -151,7 +151,7 @@ def test_a_link_makes_a_chunk_that_must_be_new(view: Any, stored: Any) -> None:
         link(root, "c", "d")
 
 
-def test_folders(view: Any, stored: Any) -> None:
+def test_folders_are_made_renamed_and_removed(view: Any, stored: Any) -> None:
     root = view({"zarr.json": group(), "g/a/zarr.json": array(transformers=HEAD_AND_TAIL)})
     put(root, "g/a/c/0/0", b"1234567")
     known = folder_at(root, "g/a/c/0")

@@ -86,7 +86,7 @@ def test_a_chunk_lands_in_its_parts(view: Any, stored: Any) -> None:
         ),
     ],
 )  # fmt: skip
-def test_every_layout(
+def test_a_chunk_of_every_layout_is_stored_replaced_and_deleted(
     view: Any,
     stored: Any,
     document: bytes,
@@ -280,7 +280,7 @@ def test_a_chunk_that_is_not_whole_can_only_be_written_anew(view: Any, stored: A
     assert stored() == {"c/0/0.head": b"ab", "c/0/0": b"CD", "c/0/0.tail": b"xyz"}
 
 
-def test_exclusive_creation(view: Any) -> None:
+def test_exclusive_creation_of_a_chunk_refuses_one_that_is_there(view: Any) -> None:
     root = view({**ARRAY, **CHUNK})
     with pytest.raises(Exists):
         create(root, "c/0/0", exclusive=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from builders.documents import array, concat_parts, default_keys, group, suffix_keys, v2_keys
 from builders.folders import NEWEST_NS
+from builders.processes import open_files
 from builders.readers import read_clipped
 from builders.views import content_of, folder_at, names_in, tree_of
 from viewers import Viewer
@@ -180,9 +181,9 @@ def test_a_chunk_of_many_parts_holds_no_descriptors(on_a_folder: Viewer) -> None
     suffixes = [f".{index:03}" for index in range(100)]
     stored = {f"c/0{suffix}": b"x" for suffix in suffixes}
     root = on_a_folder({"zarr.json": array([4], transformers=[concat_parts(*suffixes)]), **stored})
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(open_files())
     readers = [root.child("c").open("0") for _ in range(50)]
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(open_files()) == before
     for reader in readers:
         reader.close()
 
@@ -190,11 +191,11 @@ def test_a_chunk_of_many_parts_holds_no_descriptors(on_a_folder: Viewer) -> None
 def test_open_files_are_given_back_when_a_chunk_cannot_be_opened(on_a_folder: Viewer) -> None:
     root = on_a_folder({**SPLIT, "a/c/0/0.tiff": b"only the main part"})
     os.symlink("/etc/passwd", f"{store_of(root)}/a/c/0/0.tiff.tail")
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(open_files())
     for _ in range(10):
         with pytest.raises(Denied):
             folder_at(root, "a/c/0").open("0.tiff")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(open_files()) == before
 
 
 def store_of(root: Any) -> str:

@@ -1,6 +1,5 @@
 """The numpy type and the fill value of an array, from its metadata, are those that zarr-python has."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 import zarr
 from builders.documents import array
+from builders.nodes import v2_array_of
 
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v2 import parse_v2_array
@@ -26,17 +26,7 @@ def _v3(data_type: Any, fill_value: Any = 0) -> ArrayNode:
 
 
 def _v2(dtype: Any, fill_value: Any = None) -> ArrayNode:
-    document = {
-        "zarr_format": 2,
-        "shape": [4],
-        "chunks": [2],
-        "dtype": dtype,
-        "compressor": None,
-        "filters": None,
-        "fill_value": fill_value,
-        "order": "C",
-    }
-    return parse_v2_array(json.dumps(document).encode())
+    return v2_array_of(4, dtype=dtype, fill_value=fill_value)
 
 
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")

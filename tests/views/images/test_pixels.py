@@ -287,7 +287,7 @@ def _asked(array: DecodedArray, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
-def test_it_is_looked_ahead_seldom_and_not_too_far(
+def test_chunks_are_looked_up_ahead_seldom_and_not_too_far(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     array, _ = opened(np.zeros((96 * 1024, 1024), "u1"), 1024 * MIB, chunks=(1024, 1024))
@@ -313,7 +313,7 @@ def test_of_deep_chunks_so_much_is_asked_for_as_fits_when_it_is_decoded(
     assert 0 < sum(asked) * 4 <= 16 * MIB // 4
 
 
-def test_so_much_and_no_more_waits_to_be_decoded_ahead(
+def test_what_waits_to_be_decoded_ahead_is_bounded(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("zarrfuse.views.images.blocks._BLOCK_BYTES", 1)

@@ -65,5 +65,5 @@ def test_neighbours_are_grouped() -> None:
     assert grouped([(0, 0), (0, 2), (1, 0)], 8) == [((0, 0), (2, 1)), ((0, 2), (1, 3))]
 
 
-def test_common_box() -> None:
+def test_the_common_box_of_two_boxes() -> None:
     assert common((0, 2), (4, 9), (1, 0), (9, 5)) == ((1, 2), (4, 5))

@@ -15,7 +15,6 @@ from builders.documents import array
 from builders.fake_stores import MemoryStore
 from builders.images_view import (
     ALL,
-    FOREVER,
     Written,
     assert_npy,
     assert_tiff,
@@ -24,7 +23,7 @@ from builders.images_view import (
     pyramid,
     rendering,
 )
-from builders.views import content_of, folder_at
+from builders.views import FOREVER, content_of, folder_at
 
 from zarrfuse.cli.demo_dataset import demo_image
 from zarrfuse.errors import NotFound, NotSupported

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from builders.folders import write_keys
-from disks import FOREVER, Disk
+from builders.views import FOREVER
+from disks import Disk
 
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions.commits import Commits

@@ -8,7 +8,6 @@ from builders.views import tree_of, view_of
 
 from zarrfuse.views.base import Folder
 
-FOREVER = float("inf")
 view = partial(view_of, "plain")
 
 

@@ -13,7 +13,6 @@ from zarrfuse.errors import NotFound
 from zarrfuse.stores.base import Kind
 from zarrfuse.views.base import Folder
 
-FOREVER = float("inf")
 OFFSET = {"name": "example.offset", "configuration": {"offset": [1, 2]}}
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from builders.documents import array, default_keys, suffix_keys, v2_keys
-from builders.views import folder_at, tree_of
-from core_documents import FOREVER, others, view
+from builders.views import FOREVER, folder_at, tree_of
+from core_documents import others, view
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ import pytest
 from builders.documents import array, group, v2_array
 from builders.fake_stores import FailingStore, ForwardingStore, MemoryStore
 from builders.folders import write_keys
-from builders.views import content_of, folder_at, tree_of
+from builders.views import FOREVER, content_of, folder_at, tree_of
 
 from zarrfuse.errors import NotFound, NotSupported
 from zarrfuse.stores.local.store import LocalStore
@@ -19,7 +19,6 @@ from zarrfuse.views.plain import hierarchies
 
 GROUP = b'{"zarr_format": 2}'
 ZLIB = v2_array().replace(b"zstd", b"zlib")
-FOREVER = float("inf")
 
 
 def view(keys: Mapping[str, bytes]) -> Folder:

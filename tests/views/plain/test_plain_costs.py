@@ -5,8 +5,8 @@ import errno
 import pytest
 from builders.documents import array, suffix_keys, v2_keys
 from builders.fake_stores import MTIME_NS, ForwardingStore, MemoryStore
-from builders.views import content_of, folder_at
-from core_documents import FOREVER, others, view
+from builders.views import FOREVER, content_of, folder_at
+from core_documents import others, view
 
 from zarrfuse.stores.base import Kind, Store
 from zarrfuse.views.choice import open_view

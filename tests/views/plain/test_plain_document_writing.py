@@ -13,8 +13,8 @@ from builders.documents import array, concat_parts, group, suffix_keys, v2_keys
 from builders.fake_stores import MemoryStore
 from builders.readers import read_range
 from builders.view_writing import create, fill, open_to_write
-from builders.views import folder_at
-from disks import FOREVER, STORED, Disk
+from builders.views import FOREVER, folder_at
+from disks import STORED, Disk
 
 from zarrfuse.errors import Contradiction, Exists, NotFound, NotSupported
 from zarrfuse.spec.node_v3 import parse_v3

@@ -15,8 +15,8 @@ from builders.documents import (
     v2_keys,
 )
 from builders.folders import write_keys
-from builders.views import content_of, folder_at, tree_of
-from core_documents import FOREVER, others, view
+from builders.views import FOREVER, content_of, folder_at, tree_of
+from core_documents import others, view
 
 from zarrfuse.errors import NotFound, NotSupported
 from zarrfuse.spec.node import ArrayNode

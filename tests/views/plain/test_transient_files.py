@@ -13,7 +13,7 @@ from disks import Disk
 from zarrfuse.errors import Exists, NotEmpty, NotFound, NotSupported
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import Reader
-from zarrfuse.views.plain.files import LooseFile, StoredFile
+from zarrfuse.views.plain.files import StoredFile, TransientFile
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_copy_over_another_file_is_one_step(
     flat.write(source, b"new")
     flat.write(target, b"old one")
     folder, name = flat.at(target)
-    kind = LooseFile if source == "a/c/0/x" else StoredFile
+    kind = TransientFile if source == "a/c/0/x" else StoredFile
     opened = kind.open
     with monkeypatch.context() as patched:
         patched.setattr(kind, "open", lambda self: FullSpools(opened(self)))

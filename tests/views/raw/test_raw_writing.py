@@ -176,7 +176,7 @@ def test_time_of_a_writer_is_stored(root, folder):
     assert (folder / "new").stat().st_mtime_ns == MTIME_NS
 
 
-def test_names_are_changed(root, folder):
+def test_files_and_folders_are_renamed_linked_and_removed(root, folder):
     a = root.child("a")
     assert root.rename("README.txt", a, "moved")
     with pytest.raises(Exists):

@@ -43,7 +43,7 @@ class PartStore(NamedTuple):
     report: Callable[[str], None]
 
 
-class InParts:
+class MergedChunks:
     """The chunks in one folder at or below an array; `prefix` leads from the array to the folder."""
 
     __slots__ = ("_from", "node", "parts", "path", "prefix")

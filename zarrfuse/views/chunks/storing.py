@@ -20,11 +20,10 @@ from zarrfuse.errors import (
     PartsDoNotFit,
 )
 from zarrfuse.spec.node import ArrayNode
-from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Kind, read
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.transactions.commits import Commits, Target
-from zarrfuse.transactions.spool import Spool
+from zarrfuse.transactions.spool import Spool, StoreOptions
 from zarrfuse.views.base import join
 
 _LARGEST_JUDGED = 256 << 20
@@ -104,11 +103,7 @@ class ChunkStoring:
         self,
         chunk: Chunk,
         spool: Spool,
-        *,
-        mtime_ns: int | None = None,
-        access: Access | None = None,
-        sync: bool = False,
-        new: bool = False,
+        options: StoreOptions,
     ) -> None:
         """Store the bytes of a spool file as a chunk, or delete the chunk if they are empty.
 
@@ -116,11 +111,9 @@ class ChunkStoring:
         """
         targets = chunk.targets(spool.size)
         if self._is_empty(chunk, spool.size, lambda: _bytes_of(spool)):
-            self._skip(chunk, sync=sync, new=new)
+            self._skip(chunk, sync=options.sync, new=options.new)
             return
-        self._commits.store_spool(
-            *(chunk.path, targets, spool), mtime_ns=mtime_ns, access=access, sync=sync, new=new
-        )
+        self._commits.store_spool(chunk.path, targets, spool, options)
 
     def store_file(
         self, chunk: Chunk, source_key: str, *, keep: bool = False, new: bool = False

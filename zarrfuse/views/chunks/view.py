@@ -28,7 +28,12 @@ from zarrfuse.stores.base import Entry, Kind, Reader, Store, Writer
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.base import Folder, join
-from zarrfuse.views.chunks.merged_chunks import OPEN_PARTS, WRITABLE_OPEN_PARTS, InParts, PartStore
+from zarrfuse.views.chunks.merged_chunks import (
+    OPEN_PARTS,
+    WRITABLE_OPEN_PARTS,
+    MergedChunks,
+    PartStore,
+)
 from zarrfuse.views.chunks.storing import IsFill
 from zarrfuse.views.chunks.writing import ChunkWriting
 from zarrfuse.views.extension_hooks import before_opening
@@ -107,19 +112,19 @@ class ChunksView:
             log.warning("%s", problem)
 
 
-class _Home(NamedTuple):
+class _NearestNode(NamedTuple):
     """The nearest node at or above a folder, its folder, and its chunks if they are in parts."""
 
     folder: "ChunksFolder"
     node: Loaded
-    array: InParts | None
+    array: MergedChunks | None
 
 
 class ChunksFolder(Folder):
     """A folder of the view."""
 
     __slots__ = (
-        *("_above", "_above_at", "_known_home", "_node", "_parent", "_view", "path"),
+        *("_above", "_above_at", "_known_nearest", "_node", "_parent", "_view", "path"),
         "__weakref__",
     )
 
@@ -130,24 +135,24 @@ class ChunksFolder(Folder):
         self._above: tuple[Active, ...] = ()
         self._above_at: tuple[float, int] = (-inf, 0)
         """The time and the count of changes of the last check."""
-        self._known_home: tuple[_Home | None, float, int] = (None, -inf, 0)
+        self._known_nearest: tuple[_NearestNode | None, float, int] = (None, -inf, 0)
         """With the time until which it holds, and the count of changes for which it holds."""
         self.path = path
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`. Where parts are merged, the whole folder is listed first."""
-        home = self.home()
-        array = None if home is None else home.array
+        nearest = self.nearest_node()
+        array = None if nearest is None else nearest.array
         if array is None:
-            return self._view.store.scan(self.path, follow=self._follows(home))
+            return self._view.store.scan(self.path, follow=self._follows(nearest))
         return iter(array.merged(self._view.store.list(self.path)).values())
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
-        home = self.home(wait=wait)
-        array = None if home is None else home.array
+        nearest = self.nearest_node(wait=wait)
+        array = None if nearest is None else nearest.array
         if array is None:
-            key, follow = join(self.path, name), self._follows(home)
+            key, follow = join(self.path, name), self._follows(nearest)
             return self._view.store.stat(key, wait=wait, follow=follow)
         if array.is_chunk(name):
             entry = array.entry(name, wait=wait)
@@ -175,13 +180,13 @@ class ChunksFolder(Folder):
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`. Reads of an incomplete chunk raise `Corrupt`."""
         is_replaced = name in METADATA_NAMES  # written as a working copy, not in place
-        home = None if is_replaced else self.home(wait=wait)
-        if home is not None:
-            folder, owner, array = home
+        nearest = None if is_replaced else self.nearest_node(wait=wait)
+        if nearest is not None:
+            folder, owner, array = nearest
             if owner.error is not None and not owner.is_group:
                 raise NotSupported(owner.error)
             if isinstance(owner.node, ArrayNode):
-                acting = folder._acting(owner, wait)
+                acting = folder._active(owner, wait)
                 if acting or array is not None or self._view.commits is not None:
                     key = self._prefix(owner.path) + name
                     is_replaced = owner.node.chunk_at(key) is not None
@@ -211,7 +216,7 @@ class ChunksFolder(Folder):
             folder, entry = self, None
         else:
             path = join(self.path, name)
-            folder, owner, _ = self.home() or (self, None, None)
+            folder, owner, _ = self.nearest_node() or (self, None, None)
             entry = self.lookup(name)
         facts = Facts(view="chunks", path=path, **kind_and_size(entry))
         if owner is None or (name in METADATA_NAMES and owner.path != self.path):
@@ -224,7 +229,7 @@ class ChunksFolder(Folder):
             facts = self._chunk_facts(facts, name, owner)
             if facts.chunk is None:
                 return facts
-        acting = folder._acting(owner, True)  # its own are the last
+        acting = folder._active(owner, True)  # its own are the last
         return replace(facts, node=node, inherited=acting[: len(acting) - len(node.active)])
 
     def _chunk_facts(self, facts: Facts, name: str, owner: Loaded) -> Facts:
@@ -233,7 +238,7 @@ class ChunksFolder(Folder):
         coords = owner.node.chunk_at(key) if isinstance(owner.node, ArrayNode) else None
         if coords is None:
             return facts
-        array = self._in_parts(owner)
+        array = self._merged_chunks(owner)
         if array is None:
             return replace(facts, chunk=ChunkFacts(key=key, coords=coords))
         parts, problem = array.facts(name)
@@ -308,12 +313,12 @@ class ChunksFolder(Folder):
 
     def owner(self, *, wait: bool = True) -> Loaded | None:
         """The nearest node at or above this folder. `BlockingIOError` as for stores."""
-        home = self.home(wait=wait)
-        return None if home is None else home.node
+        nearest = self.nearest_node(wait=wait)
+        return None if nearest is None else nearest.node
 
-    def home(self, *, wait: bool = True) -> _Home | None:
+    def nearest_node(self, *, wait: bool = True) -> _NearestNode | None:
         """The nearest node at or above this folder, with its folder. `BlockingIOError` as for stores."""
-        found, until, seen = self._known_home
+        found, until, seen = self._known_nearest
         count = self._view.changes.count
         if seen == count and time.monotonic() < until:
             return found
@@ -323,34 +328,34 @@ class ChunksFolder(Folder):
             loaded = folder.loaded(wait=wait)
             until = min(until, folder._node.good_until)
             if loaded is not None:
-                found = _Home(folder, loaded, self._in_parts(loaded))
+                found = _NearestNode(folder, loaded, self._merged_chunks(loaded))
             folder = folder._parent
-        self._known_home = (found, until, count)
+        self._known_nearest = (found, until, count)
         return found
 
     @property
     def follows(self) -> bool:
         """Whether symlinks to files are shown as files here: in an array they may be chunks and parts."""
-        return self._follows(self.home())
+        return self._follows(self.nearest_node())
 
-    def _follows(self, home: _Home | None) -> bool:
-        return not self._view.links or (home is not None and not home.node.is_group)
+    def _follows(self, nearest: _NearestNode | None) -> bool:
+        return not self._view.links or (nearest is not None and not nearest.node.is_group)
 
     def _prefix(self, node_path: str) -> str:
         """The path from a node to this folder with a slash at the end; empty in its own folder."""
         below = self.path[len(node_path) :].lstrip("/")
         return f"{below}/" if below else ""
 
-    def in_parts(self, *, wait: bool = True) -> InParts | None:
+    def merged_chunks(self, *, wait: bool = True) -> MergedChunks | None:
         """The chunks of this folder, if they are in parts. `BlockingIOError` as for stores."""
-        home = self.home(wait=wait)
-        return None if home is None else home.array
+        nearest = self.nearest_node(wait=wait)
+        return None if nearest is None else nearest.array
 
-    def _in_parts(self, owner: Loaded) -> InParts | None:
+    def _merged_chunks(self, owner: Loaded) -> MergedChunks | None:
         if not isinstance(owner.node, ArrayNode) or owner.node.parts is None:
             return None
         prefix = self._prefix(owner.path)
-        return InParts(self._view.parts, owner.node, owner.node.parts, owner.path, prefix)
+        return MergedChunks(self._view.parts, owner.node, owner.node.parts, owner.path, prefix)
 
     # -- extensions --------------------------------------------------------------------------
 
@@ -359,11 +364,11 @@ class ChunksFolder(Folder):
 
         `BlockingIOError` as for stores.
         """
-        home = self.home(wait=wait)
-        if home is None:
+        nearest = self.nearest_node(wait=wait)
+        if nearest is None:
             return None
-        folder, owner, _ = home
-        for acting in folder._acting(owner, wait):
+        folder, owner, _ = nearest
+        for acting in folder._active(owner, wait):
             if isinstance(acting.extension, TieredStorage):
                 tier = acting.extension.tier(acting.array)
                 if tier is not None:
@@ -378,12 +383,12 @@ class ChunksFolder(Folder):
         """
         loaded = self.loaded(wait=wait)
         if loaded is not None and isinstance(loaded.node, ArrayNode):
-            acting = self._acting(loaded, wait)
+            acting = self._active(loaded, wait)
             if acting:
                 key = loaded.node.chunk_key(coords or (0,) * loaded.node.ndim)
                 before_opening(acting, loaded.path, key, self._view.report, wait=wait)
 
-    def _acting(self, loaded: Loaded, wait: bool) -> tuple[Active, ...]:
+    def _active(self, loaded: Loaded, wait: bool) -> tuple[Active, ...]:
         """The extensions that act on the node of this folder: first those of groups above, then its own."""
         own = () if loaded.node is None else loaded.node.active
         now, count = time.monotonic(), self._view.changes.count

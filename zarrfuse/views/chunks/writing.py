@@ -23,11 +23,11 @@ from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Writer
 from zarrfuse.transactions.commits import Commits, Target, copy_reader
-from zarrfuse.transactions.spool import Spool
+from zarrfuse.transactions.spool import Spool, StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views import ordinary_files
 from zarrfuse.views.base import Folder, join
-from zarrfuse.views.chunks.merged_chunks import InParts
+from zarrfuse.views.chunks.merged_chunks import MergedChunks
 from zarrfuse.views.chunks.storing import Chunk, ChunkStoring, IsFill
 from zarrfuse.views.nodes import Changes, Loaded
 
@@ -38,7 +38,7 @@ class WrittenFolder(Folder, Protocol):
     def owner(self, *, wait: bool = True) -> Loaded | None:
         """The nearest node at or above it."""
 
-    def in_parts(self, *, wait: bool = True) -> InParts | None:
+    def merged_chunks(self, *, wait: bool = True) -> MergedChunks | None:
         """Its chunks, if they are stored in parts."""
 
     @property
@@ -55,7 +55,7 @@ class What(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WrittenName:
     """A name in a folder; `key`: from the root; `chunk`: set if it is one."""
 
     folder: str
@@ -105,36 +105,25 @@ class ChunkWriting:
         self, folder: WrittenFolder, name: str, copy: WorkingCopy, *, sync: bool = False
     ) -> None:
         """Store a working copy as what its name is now. Raises as `store_spool`."""
-        with copy.to_store() as (spool, mtime_ns):
-            self.store_spool(
-                *(folder, name, spool),
-                mtime_ns=mtime_ns,
-                access=copy.given,
-                sync=sync,
-                new=copy.is_new,
-            )
+        with copy.to_store(sync=sync) as (spool, options):
+            self.store_spool(folder, name, spool, options)
 
     def store_spool(
         self,
         folder: WrittenFolder,
         name: str,
         spool: Spool,
-        *,
-        mtime_ns: int | None = None,
-        access: Access | None = None,
-        sync: bool = False,
-        new: bool = False,
+        options: StoreOptions,
     ) -> None:
         """Store the bytes of a spool file, whole, as what the name is now.
 
-        `access`: owner and mode; None: those of the replaced file. Raises `PartsDoNotFit`, `Exists` with
-        `new`, and as `create`.
+        Raises `PartsDoNotFit`, `Exists` with `options.new`, and as `create`.
         """
         place = self._place(folder, name)
         if place.chunk is not None:
             place.chunk.refuse_unwritable()
         try:
-            self._store_spool(place, spool, mtime_ns, access, sync=sync, new=new)
+            self._store_spool(place, spool, options)
         finally:  # it may be there all the same
             self._changed(place)
 
@@ -182,7 +171,13 @@ class ChunkWriting:
         return is_same
 
     def _rename_file(
-        self, folder: WrittenFolder, name: str, source: Place, place: Place, *, replace: bool
+        self,
+        folder: WrittenFolder,
+        name: str,
+        source: WrittenName,
+        place: WrittenName,
+        *,
+        replace: bool,
     ) -> bool:
         stored = [source.key] if source.chunk is None else source.chunk.stored
         chunk, to = source.chunk, place.chunk
@@ -204,7 +199,7 @@ class ChunkWriting:
             self._storing.remove_folders(source.chunk)
         return is_same
 
-    def _copy(self, folder: WrittenFolder, name: str, place: Place, *, replace: bool) -> None:
+    def _copy(self, folder: WrittenFolder, name: str, place: WrittenName, *, replace: bool) -> None:
         """Store the merged bytes of a chunk under another name, with its time, owner and mode."""
         reader = folder.open(name)
         try:
@@ -213,7 +208,8 @@ class ChunkWriting:
             spool = self._commits.spool()
             try:
                 copy_reader(reader, spool.fd, reader.size)
-                self._store_spool(place, spool, reader.mtime_ns, reader.access, new=not replace)
+                options = StoreOptions(reader.mtime_ns, reader.access, new=not replace)
+                self._store_spool(place, spool, options)
             finally:
                 spool.close()
         finally:
@@ -303,24 +299,24 @@ class ChunkWriting:
 
     # -- how ---------------------------------------------------------------------------------
 
-    def _place(self, folder: WrittenFolder, name: str) -> Place:
+    def _place(self, folder: WrittenFolder, name: str) -> WrittenName:
         """What a name is. Raises `NotSupported` if that is not known, and for parts of chunks."""
         key = _key(folder, name)
         if name in METADATA_NAMES:
-            return Place(folder.path, key, What.DOCUMENT)
+            return WrittenName(folder.path, key, What.DOCUMENT)
         owner = folder.owner()
         if owner is not None and owner.error is not None and not owner.is_group:
             raise NotSupported(owner.error)
         chunk = _chunk(folder, name)
         if chunk is not None:
-            return Place(folder.path, key, What.CHUNK, chunk)
-        array = folder.in_parts()
+            return WrittenName(folder.path, key, What.CHUNK, chunk)
+        array = folder.merged_chunks()
         whole = None if array is None else array.chunk_of(name)
         if whole is not None:
             raise NotSupported(f"{key} is a part of the chunk {whole}, which is written as a whole")
-        return Place(folder.path, key, What.ORDINARY)
+        return WrittenName(folder.path, key, What.ORDINARY)
 
-    def _in_the_way(self, folder: WrittenFolder, name: str, place: Place) -> Entry | None:
+    def _in_the_way(self, folder: WrittenFolder, name: str, place: WrittenName) -> Entry | None:
         """The file that is replaced.
 
         Raises `IsAFolder`, and `NotSupported` for a chunk that cannot be split.
@@ -334,27 +330,14 @@ class ChunkWriting:
             return None  # in which its parts lie
         raise IsAFolder(f"{place.key} is a folder")
 
-    def _store_spool(
-        self,
-        place: Place,
-        spool: Spool,
-        mtime_ns: int | None,
-        access: Access | None,
-        *,
-        sync: bool = False,
-        new: bool = False,
-    ) -> None:
+    def _store_spool(self, place: WrittenName, spool: Spool, options: StoreOptions) -> None:
         if place.chunk is not None:
-            self._storing.store_spool(
-                place.chunk, spool, mtime_ns=mtime_ns, access=access, sync=sync, new=new
-            )
+            self._storing.store_spool(place.chunk, spool, options)
             return
         whole = Target(place.key, 0, spool.size)
-        self._commits.store_spool(
-            *(place.key, [whole], spool), mtime_ns=mtime_ns, access=access, sync=sync, new=new
-        )
+        self._commits.store_spool(place.key, [whole], spool, options)
 
-    def _changed(self, *places: Place) -> None:
+    def _changed(self, *places: WrittenName) -> None:
         for place in places:
             if place.what is What.DOCUMENT:
                 self._changes.document(place.folder)
@@ -377,7 +360,7 @@ def _chunk(folder: WrittenFolder, name: str) -> Chunk | None:
     return None if owner.node.chunk_at(key) is None else Chunk(owner.node, owner.path, key)
 
 
-def _refuse_symlink(entry: Entry, place: Place) -> None:
+def _refuse_symlink(entry: Entry, place: WrittenName) -> None:
     if entry.kind is Kind.LINK and place.what is not What.ORDINARY:
         raise NotSupported(f"{entry.name} is a symlink, which is no {place.what.name.lower()}")
 

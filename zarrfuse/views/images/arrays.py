@@ -23,9 +23,9 @@ from zarrfuse.stores.base import Reader
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.images.chunk_files import ENDING, ChunkFiles, StoredTiffs
 from zarrfuse.views.images.decode import DecodedArray
-from zarrfuse.views.images.framed import Box, Framed
+from zarrfuse.views.images.framed import Framed
 from zarrfuse.views.images.lazy_bytes import LazyBytes
-from zarrfuse.views.images.levels import Place, access_to
+from zarrfuse.views.images.levels import PyramidLevel, access_to
 from zarrfuse.views.images.nodes import (
     LARGEST_FILE,
     TOO_LARGE,
@@ -36,6 +36,7 @@ from zarrfuse.views.images.nodes import (
     name_problem,
 )
 from zarrfuse.views.images.pixels import Pixels
+from zarrfuse.views.images.regions import Slices
 from zarrfuse.views.images.render import plan
 from zarrfuse.views.images.stored_bytes import ArrayFiles
 from zarrfuse.views.images.types import array_type
@@ -104,13 +105,13 @@ class ArrayImages(ImagesNode):
         """The array, to be decoded."""
         return self._images.decoder.array(self._files)
 
-    def picture(self, place: Place | None) -> Picture:
+    def picture(self, place: PyramidLevel | None) -> Picture:
         """What its metadata and those of the pyramid around it say of it as a picture."""
         if place is None:
             return picture_of(self.node)
         return picture_of(self.node, place.pyramid, place.level)
 
-    def _place(self, wait: bool) -> tuple[Place | None, Sequence[object]]:
+    def _place(self, wait: bool) -> tuple[PyramidLevel | None, Sequence[object]]:
         """Its place in a pyramid, and what that depends on."""
         place = self._images.pyramids.around(self.folder, wait=wait)
         return place, ((place.pyramid, place.pyramid.levels[place.level]) if place else ())
@@ -150,11 +151,11 @@ class ArrayImages(ImagesNode):
             return files
         return files.problem
 
-    def _make_files(self, place: Place | None) -> ChunkFiles | str:
+    def _make_files(self, place: PyramidLevel | None) -> ChunkFiles | str:
         if 0 in self.node.shape:
             return "there is no chunk"
 
-        def pixels(box: Box, mtime_ns: int) -> Reader:
+        def pixels(box: Slices, mtime_ns: int) -> Reader:
             return Pixels(self.decoded, box, mtime_ns, ahead=False)
 
         assert self.chunks is not None
@@ -189,7 +190,7 @@ class ArrayImages(ImagesNode):
             name, sources, wait, lambda: self._offer(name, lambda: self._make_tiff(place))
         )
 
-    def _make_tiff(self, place: Place | None) -> Offer:
+    def _make_tiff(self, place: PyramidLevel | None) -> Offer:
         dtype = self.dtype
         if dtype is None:
             return self.no_type() or ""
@@ -216,7 +217,7 @@ class ArrayImages(ImagesNode):
         framed = Framed(self.node.shape, dtype.itemsize, make)
         mtime_ns = self.loaded.mtime_ns
 
-        def pixels_of(box: Box) -> Reader:
+        def pixels_of(box: Slices) -> Reader:
             return Pixels(self.decoded, box, mtime_ns, ahead=False)
 
         def open_(wait: bool) -> Rendered:
@@ -254,7 +255,7 @@ class ArrayImages(ImagesNode):
         return replace(offer, access=access_to(self.folder, self.loaded, coarser, wait=wait))
 
     def _make_png(
-        self, place: Place | None, coarser: Sequence[tuple[ChunksFolder, Loaded]]
+        self, place: PyramidLevel | None, coarser: Sequence[tuple[ChunksFolder, Loaded]]
     ) -> Offer:
         if self.dtype is None:
             return self.no_type() or ""

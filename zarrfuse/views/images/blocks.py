@@ -16,9 +16,9 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zarrfuse.decoding.memory import available_bytes
+from zarrfuse.decoding.messages import Bytes
 from zarrfuse.errors import Corrupt, NotSupported, Stale, ZarrfuseError
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.stores.cache import ByteCache, Flight, again
@@ -29,8 +29,6 @@ from zarrfuse.views.images.known_absent import AbsentChunks, Bound
 from zarrfuse.views.images.regions import Box, Corner, grouped, units_of, volume
 from zarrfuse.views.images.types import fill_bytes
 from zarrfuse.views.images.zarr_array import Stamp, ZarrArray, no_memory
-
-Bytes = NDArray[np.uint8]
 
 _BLOCK_BYTES = 8 << 20
 """Chunks are decoded together up to so many bytes: each call of zarr-python costs 1 ms, and one for

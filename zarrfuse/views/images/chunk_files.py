@@ -24,14 +24,15 @@ from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.spec.plain_keys import coordinate
 from zarrfuse.stores.access import Access, as_folder, both
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.images.framed import Box, Framed
+from zarrfuse.views.images.framed import Framed
+from zarrfuse.views.images.regions import Slices
 from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
 
 ENDING = ".tiff"
 MOST_LISTED = 100_000
 """In a folder of more chunks, those are listed that are stored; the others are there by name."""
 
-Pixels = Callable[[Box, int], Reader]
+PixelsOf = Callable[[Slices, int], Reader]
 """Makes a segment of the pixels in a box, with a modification time (ns)."""
 
 _TIFF_ENDINGS = (".tif", ".tiff")
@@ -58,7 +59,7 @@ class ChunkFiles:
         stored: PlainChunks,
         node: ArrayNode,
         dtype: "np.dtype[Any] | None",
-        pixels: Pixels,
+        pixels: PixelsOf,
         check: Callable[[bool, Coords], None],
         *,
         picture: Picture,
@@ -237,7 +238,7 @@ class ChunkFiles:
         self._check(wait, coords)
         framed, box = self._framed_chunk(coords, wait), self._box(coords)
 
-        def pixels_of(part: Box) -> Reader:
+        def pixels_of(part: Slices) -> Reader:
             moved = [
                 slice(whole.start + along.start, whole.start + along.stop)
                 for whole, along in zip(box, part, strict=True)
@@ -249,7 +250,7 @@ class ChunkFiles:
         # keep that under the new time.
         return Rendered(file, lasting=self._lasting, access=entry.access)
 
-    def _box(self, coords: Coords) -> Box:
+    def _box(self, coords: Coords) -> Slices:
         """The part of the array that a chunk covers, cropped to its shape."""
         node = self._node
         return tuple(

@@ -19,11 +19,12 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
+from zarrfuse.decoding.messages import Bytes
 from zarrfuse.errors import NotSupported
 from zarrfuse.spec.coordinates import MOST_AXES
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.views.chunks.view import ChunksView
-from zarrfuse.views.images.blocks import MOST_AT_ONCE, Block, Blocks, Bytes, Shared
+from zarrfuse.views.images.blocks import MOST_AT_ONCE, Block, Blocks, Shared
 from zarrfuse.views.images.decode_grid import in_bytes, in_bytes_at
 from zarrfuse.views.images.regions import Box, Corner, common, first_units_of, slices, units_of
 from zarrfuse.views.images.stored_bytes import ArrayFiles, StoredBytes

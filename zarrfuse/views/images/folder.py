@@ -23,10 +23,10 @@ from zarrfuse.views.images.groups import GroupImages
 from zarrfuse.views.images.nodes import Images, ImagesNode, Rendering
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
-from zarrfuse.views.plain.resolve import InChunks, Placed, PlacedFolder, Stored
+from zarrfuse.views.plain.resolve import ChunkFolder, ResolvedFolder, Resolver, StoredFolder
 
-_Stored: TypeAlias = Stored[ImagesNode]
-_InChunks: TypeAlias = InChunks[ImagesNode]
+_StoredFolder: TypeAlias = StoredFolder[ImagesNode]
+_ChunkFolder: TypeAlias = ChunkFolder[ImagesNode]
 
 
 def images_root(images: Images) -> "ImagesFolder":
@@ -39,22 +39,22 @@ def images_root(images: Images) -> "ImagesFolder":
             return GroupImages(images, folder, loaded)
         return ImagesNode(images, folder, loaded)
 
-    return ImagesFolder(Placed(images.chunks, shown))
+    return ImagesFolder(Resolver(images.chunks, shown))
 
 
-class ImagesFolder(PlacedFolder[ImagesNode]):
+class ImagesFolder(ResolvedFolder[ImagesNode]):
     """A folder of the view."""
 
     __slots__ = ()
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
-        place = self._placed.now()
-        if isinstance(place, InChunks):
+        place = self._resolver.now()
+        if isinstance(place, ChunkFolder):
             return _files(place).scan(place.prefix)
         return self._scan_stored(place)
 
-    def _scan_stored(self, place: _Stored) -> Iterator[Entry]:
+    def _scan_stored(self, place: _StoredFolder) -> Iterator[Entry]:
         node = place.node if place.is_node else None
         own = [] if node is None else [*node.names(), TOP, TOP + ENDING]
         stored = set()
@@ -73,8 +73,8 @@ class ImagesFolder(PlacedFolder[ImagesNode]):
 
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
-        place = self._placed.now(wait=wait)
-        if isinstance(place, InChunks):
+        place = self._resolver.now(wait=wait)
+        if isinstance(place, ChunkFolder):
             return _files(place, wait).lookup(place.prefix, name, wait=wait)
         if not name:
             return place.folder.lookup(name, wait=wait)
@@ -88,7 +88,7 @@ class ImagesFolder(PlacedFolder[ImagesNode]):
                 return _entry(name, own)
             raise
 
-    def _own(self, place: _Stored, name: str, wait: bool) -> Entry | Rendering | None:
+    def _own(self, place: _StoredFolder, name: str, wait: bool) -> Entry | Rendering | None:
         """What the view itself has under a name, unless something stored is in its place."""
         if not place.is_node or place.node is None:
             return None
@@ -100,8 +100,8 @@ class ImagesFolder(PlacedFolder[ImagesNode]):
 
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`. `NotSupported` also for what nobody can decode."""
-        place = self._placed.now(wait=wait)
-        if isinstance(place, InChunks):
+        place = self._resolver.now(wait=wait)
+        if isinstance(place, ChunkFolder):
             return _files(place, wait).open(place.prefix, name, wait=wait)
         try:
             entry = place.lookup(name, wait=wait)
@@ -127,13 +127,13 @@ class ImagesFolder(PlacedFolder[ImagesNode]):
         What the `chunks` view tells. Of a node also its `renderings`: by name, the size of each, or
         why there is none. Of a chunk its `key` here, its `stored_key` and its `chunk_coords`.
         """
-        place = self._placed.now()
+        place = self._resolver.now()
         path = self.path if name is None else join(self.path, name)
         return replace(self._facts(place, name), view="images", path=path)
 
-    def _facts(self, place: _Stored | _InChunks, name: str | None) -> Facts:
+    def _facts(self, place: _StoredFolder | _ChunkFolder, name: str | None) -> Facts:
         entry = None if name is None else self.lookup(name)
-        if isinstance(place, InChunks):
+        if isinstance(place, ChunkFolder):
             return _facts_in_chunks(place, name, entry)
         node = place.node
         if node is None or not place.is_node:
@@ -158,7 +158,7 @@ def _entry(name: str, rendering: Rendering) -> Entry:
     return Entry(name, Kind.FILE, rendering.size, rendering.mtime_ns, access=rendering.access)
 
 
-def _files(place: _InChunks, wait: bool = True) -> ChunkFiles:
+def _files(place: _ChunkFolder, wait: bool = True) -> ChunkFiles:
     """The chunks as files. Raises `NotFound` where there are none."""
     files = place.node.chunk_files(wait=wait)
     if isinstance(files, str):
@@ -172,7 +172,7 @@ def _top(node: ImagesNode, wait: bool = True) -> Entry | None:
     return None if isinstance(files, str) else files.top(wait=wait)
 
 
-def _facts_in_chunks(place: _InChunks, name: str | None, entry: Entry | None) -> Facts:
+def _facts_in_chunks(place: _ChunkFolder, name: str | None, entry: Entry | None) -> Facts:
     if name is None or entry is None:
         return _facts_of_folder(place.node, None)
     coords = _files(place).coords_of(place.prefix, name)

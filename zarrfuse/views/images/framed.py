@@ -11,11 +11,10 @@ from zarrfuse.formats.envelope import Envelope
 from zarrfuse.formats.segments import Literal, Segmented
 from zarrfuse.stores.base import Reader
 from zarrfuse.views.images.lazy_bytes import LazyBytes
+from zarrfuse.views.images.regions import Slices
 
 _KEPT = 64 << 10
 """A part of so many bytes is held; a larger one is made when it is read."""
-
-Box = tuple[slice, ...]
 
 
 class Framed:
@@ -34,7 +33,7 @@ class Framed:
         self.kept_bytes = sum(size for size in (len(made.head), made.tail_size) if size <= _KEPT)
 
     def file(
-        self, pixels: Reader | None, pixels_of: Callable[[Box], Reader], mtime_ns: int
+        self, pixels: Reader | None, pixels_of: Callable[[Slices], Reader], mtime_ns: int
     ) -> Reader:
         """One of the files. `pixels` are its elements, `pixels_of` makes a reader of a box of them."""
         segments = [self._head(mtime_ns), pixels, self._tail(mtime_ns)]
@@ -54,7 +53,7 @@ def _part(
     return lambda mtime_ns: LazyBytes(size, mtime_ns, lambda: part(make()), key)
 
 
-def last_of(shape: Sequence[int], count: int) -> Box:
+def last_of(shape: Sequence[int], count: int) -> Slices:
     """The box of the last `count` elements of an array, which are whole planes or rows of it."""
     box: list[slice] = []
     for length in reversed(shape):

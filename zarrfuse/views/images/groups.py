@@ -12,7 +12,7 @@ from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.ome import Pyramid
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.images.arrays import ArrayImages
-from zarrfuse.views.images.levels import Place, access_to
+from zarrfuse.views.images.levels import PyramidLevel, access_to
 from zarrfuse.views.images.nodes import ImagesNode, Offer, Rendering, name_problem
 from zarrfuse.views.images.pyramid import pyramid_file, pyramid_problem, pyramid_size
 from zarrfuse.views.nodes import Loaded
@@ -74,7 +74,7 @@ class GroupImages(ImagesNode):
             problem = level.no_type()
             if problem is not None:
                 return f"level {level.loaded.path}: {problem}"
-        picture = levels[0].picture(Place(self.folder, pyramid, 0))
+        picture = levels[0].picture(PyramidLevel(self.folder, pyramid, 0))
         arrays = [level.decoded for level in levels]
         problem = pyramid_problem(picture, arrays)
         if problem is not None:

@@ -23,7 +23,7 @@ _KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PyramidLevel:
     """Where an array is among the levels of a pyramid: `level` counts from the finest."""
 
     group: ChunksFolder
@@ -53,7 +53,7 @@ class Pyramids:
             self._told[group.path] = (group, pyramids)
         return pyramids
 
-    def around(self, array: ChunksFolder, *, wait: bool = True) -> Place | None:
+    def around(self, array: ChunksFolder, *, wait: bool = True) -> PyramidLevel | None:
         """The place of an array in the pyramid of the nearest group above that names it."""
         group = array.parent
         while group is not None:
@@ -68,7 +68,7 @@ class Pyramids:
                 for pyramid in self.of(loaded, wait=wait):
                     number = level_of(pyramid, path)
                     if number is not None:
-                        return Place(group, pyramid, number)
+                        return PyramidLevel(group, pyramid, number)
             group = group.parent
         return None
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from zarrfuse.errors import Corrupt
 from zarrfuse.views.images.decode import DecodedArray
+from zarrfuse.views.images.regions import Slices
 from zarrfuse.views.images.shrink import Shrunk
 
 log = logging.getLogger(__name__)
 
-Box = tuple[slice, ...]
 
 MOST_UNITS = 1 << 14
 """Chunks that are decoded for a picture: of tiny ones each takes as long as a larger one."""
@@ -156,7 +156,7 @@ class Plane:
         for start in range(self.rows.start, self.rows.stop, step):
             yield slice(start, min(start + step, self.rows.stop))
 
-    def _box(self, channels: slice, rows: slice) -> Box:
+    def _box(self, channels: slice, rows: slice) -> Slices:
         box = [slice(index, index + 1) for index in self.at]
         if self.channel_axis is not None:
             box[self.channel_axis] = channels
@@ -172,7 +172,7 @@ class Plane:
         image: NDArray[Any] = block.reshape(-1, *block.shape[-2:])[number]
         return image
 
-    def _where(self, box: Box, channels: slice) -> tuple[slice, slice, slice]:
+    def _where(self, box: Slices, channels: slice) -> tuple[slice, slice, slice]:
         """Which channels or samples, rows and columns of what is read a box is."""
         y = -3 if self.samples else -2
         rows, columns = _from(box[y], self.rows.start), _from(box[y + 1], self.columns.start)
@@ -182,7 +182,7 @@ class Plane:
             return slice(0, 1), rows, columns
         return _from(box[self.channel_axis], channels.start), rows, columns
 
-    def _read(self, box: Box, losses: "_Losses") -> tuple[NDArray[Any], list[Box]]:
+    def _read(self, box: Slices, losses: "_Losses") -> tuple[NDArray[Any], list[Slices]]:
         """A box, and the boxes in it that could not be decoded, with zeros in their place."""
         try:
             block = self.array.read(box)
@@ -243,7 +243,7 @@ def _from(along: slice, start: int) -> slice:
     return slice(along.start - start, along.stop - start)
 
 
-def _units(box: Box, unit_shape: Sequence[int]) -> Iterator[Box]:
+def _units(box: Slices, unit_shape: Sequence[int]) -> Iterator[Slices]:
     """The parts of a box that are decoded by themselves."""
     return product(
         *(

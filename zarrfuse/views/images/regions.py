@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 Corner: TypeAlias = tuple[int, ...]
 Box: TypeAlias = tuple[Corner, Corner]
+Slices: TypeAlias = tuple[slice, ...]
+"""A box as an index of an array."""
 
 
 def pieces(shape: Sequence[int], start: int, stop: int) -> list[Box]:

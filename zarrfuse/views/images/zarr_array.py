@@ -18,9 +18,9 @@ from zarrfuse.decoding.workers import WORKERS, Crashed
 from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, NotSupported, Stale
 from zarrfuse.spec.codecs import index_bytes
 from zarrfuse.views.images.stored_bytes import ArrayFiles, StoredBytes, TooLarge
+from zarrfuse.views.plain.chunks import Coords
 from zarrfuse.views.plain.nodes import refusal
 
-Coords = tuple[int, ...]
 Stamp = tuple[int, int]
 """Size and time of a stored chunk."""
 

@@ -62,11 +62,6 @@ class PlainChunks:
         """The path of the array."""
         return self._root.path
 
-    @property
-    def is_listed_whole(self) -> bool:
-        """Whether chunk folders are not stored as such: listing one lists all keys of the array."""
-        return self._layout.way != "folders"
-
     def is_complete(self, coords: Coords) -> bool:
         """Whether these are the coordinates of a chunk, not only the first ones."""
         return len(coords) == self._node.ndim
@@ -148,12 +143,12 @@ class PlainChunks:
 
     def open_chunk(self, coords: Coords, *, wait: bool = True) -> Reader:
         """Open the chunk at these coordinates. Raises `NotFound`."""
-        folder, name = self._place(coords)
+        folder, name = self.place(coords)
         return folder.open(name, wait=wait)
 
     def facts(self, coords: Coords) -> Facts:
         """The facts of the `chunks` view on a chunk, with its key in this view and its stored key."""
-        folder, name = self._place(coords)
+        folder, name = self.place(coords)
         facts = folder.facts(name)
         chunk = ChunkFacts(
             key=CHUNK_KEYS.encode(coords),
@@ -231,10 +226,6 @@ class PlainChunks:
 
     # -- stored folders ----------------------------------------------------------------------
 
-    def place(self, coords: Coords) -> tuple[ChunksFolder, str]:
-        """The stored folder of the chunk at these coordinates, and its name in it."""
-        return self._place(coords)
-
     def stored_folder(self, prefix: Coords) -> ChunksFolder | None:
         """The stored folder of a chunk folder; None if it is not stored as such."""
         path = self._stored_path(prefix)
@@ -260,8 +251,8 @@ class PlainChunks:
         """The folder at `path`, relative to the array."""
         return self._root.below(path)
 
-    def _place(self, coords: Coords) -> tuple[ChunksFolder, str]:
-        """The stored folder of a chunk, and its name in it."""
+    def place(self, coords: Coords) -> tuple[ChunksFolder, str]:
+        """The stored folder of the chunk at these coordinates, and its name in it."""
         folder, _, name = self._node.chunk_key(coords).rpartition("/")
         return self._at(folder), name
 
@@ -271,7 +262,7 @@ class PlainChunks:
         """The entry of a chunk, or of a chunk folder."""
         shown = str(coords[-1]) if coords else TOP
         if self.is_complete(coords):
-            folder, name = self._place(coords)
+            folder, name = self.place(coords)
             entry = folder.lookup(name, wait=wait)
             if not _may_be_chunk(entry):
                 raise NotFound(f"{name} in {folder.path} is a folder, not a chunk")

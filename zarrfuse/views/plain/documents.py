@@ -12,7 +12,7 @@ from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Kind, Reader, Writer
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.transactions.commits import write_all
-from zarrfuse.transactions.spool import Spool
+from zarrfuse.transactions.spool import Spool, StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
@@ -43,7 +43,7 @@ class DocumentFile:
         return (self.node.loaded.document, ".zattrs", ".zmetadata")
 
     def open(self) -> Reader:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         if self.node is None:
             return self.folder.open(DOCUMENT)
         if self.node.refused is not None:
@@ -51,7 +51,7 @@ class DocumentFile:
         return self.folder.open(DOCUMENT) if self.node.node is None else self.node.document()
 
     def create(self, *, exclusive: bool, given: Access | None) -> Writer:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         self._check()
         if self.exists():
             if exclusive:
@@ -60,7 +60,7 @@ class DocumentFile:
         return new_copy(self.writing.commits, exclusive=exclusive, given=given)
 
     def write(self) -> Writer:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         self._check()
         if not self.exists():
             raise NotFound(f"no {self.title}")
@@ -68,13 +68,11 @@ class DocumentFile:
         return WorkingCopy(self.writing.commits, None if is_refused else self.open())
 
     def store(self, copy: WorkingCopy, *, sync: bool) -> None:
-        """See `plain.files.File`."""
-        with copy.to_store() as (spool, mtime_ns):
+        """See `plain.files.PlainFile`."""
+        with copy.to_store(sync=sync) as (spool, options):
             written = _content(spool, self.title)
             try:
-                self._store(
-                    written, mtime_ns=mtime_ns, access=copy.given, sync=sync, new=copy.is_new
-                )
+                self._store(written, options)
             except Exists:
                 raise
             except BaseException:  # it may be stored, though what came behind that failed
@@ -82,7 +80,7 @@ class DocumentFile:
                 raise
 
     def remove(self) -> None:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         if self.hidden:
             self._remove_hidden()
             return
@@ -92,13 +90,13 @@ class DocumentFile:
         self.folder.remove(DOCUMENT)
 
     def change(self, change: Change) -> None:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         for name in self.hidden or (DOCUMENT,):
             with suppress(NotFound):
                 self.folder.change(name, change)
 
     def exists(self) -> bool:
-        """See `plain.files.File`."""
+        """See `plain.files.PlainFile`."""
         if self.hidden:
             return True
         try:
@@ -118,28 +116,14 @@ class DocumentFile:
         """
         self._check()
         written = _bytes_of(reader, self.title)
-        self._store(written, mtime_ns=reader.mtime_ns, access=reader.access, new=new)
+        self._store(written, StoreOptions(reader.mtime_ns, reader.access, new=new))
 
-    def _store(
-        self,
-        written: bytes,
-        *,
-        mtime_ns: int | None = None,
-        access: Access | None = None,
-        sync: bool = False,
-        new: bool = False,
-    ) -> None:
+    def _store(self, written: bytes, options: StoreOptions) -> None:
         text = self._to_store(written)
         spool = self.writing.commits.spool()
         try:
             write_all(spool.fd, text, 0)
-            self.writing.chunks.writing.store_spool(
-                *(self.folder, DOCUMENT, spool),
-                mtime_ns=mtime_ns,
-                access=access,
-                sync=sync,
-                new=new,
-            )
+            self.writing.chunks.writing.store_spool(self.folder, DOCUMENT, spool, options)
         finally:
             spool.close()
         self.writing.forget(self.folder.path)

@@ -12,18 +12,19 @@ from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.stores.access import Access, Change, new_file
 from zarrfuse.stores.base import Kind, Reader, Writer
 from zarrfuse.transactions.commits import copy_reader
+from zarrfuse.transactions.spool import StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
 from zarrfuse.views.plain.documents import DocumentFile
 from zarrfuse.views.plain.nodes import DOCUMENT, PlainNode
-from zarrfuse.views.plain.resolve import InChunks
-from zarrfuse.views.plain.transient_files import LooseKey
+from zarrfuse.views.plain.resolve import ChunkFolder
+from zarrfuse.views.plain.transient_files import TransientKey
 from zarrfuse.views.plain.writing import Place, PlainWriting, hidden
 
 
-class File(Protocol):
+class PlainFile(Protocol):
     """The name of a file in the view, which need not exist. The methods are those of `Folder`."""
 
     def open(self) -> Reader:
@@ -59,34 +60,34 @@ class StoredFile:
     coords: Coords = ()
 
     def open(self) -> Reader:
-        """See `File`."""
+        """See `PlainFile`."""
         return self.folder.open(self.name)
 
     def create(self, *, exclusive: bool, given: Access | None) -> Writer:
-        """See `File`."""
+        """See `PlainFile`."""
         return self.folder.create(self.name, exclusive=exclusive, given=given)
 
     def write(self) -> Writer:
-        """See `File`."""
+        """See `PlainFile`."""
         return self.folder.write(self.name)
 
     def store(self, copy: WorkingCopy, *, sync: bool) -> None:
-        """See `File`."""
+        """See `PlainFile`."""
         self.folder.store(self.name, copy, sync=sync)
         self.is_stored()
 
     def remove(self) -> None:
-        """See `File`."""
+        """See `PlainFile`."""
         self.folder.remove(self.name)
         self.is_gone()
 
     def change(self, change: Change) -> None:
-        """See `File`."""
+        """See `PlainFile`."""
         self.folder.change(self.name, change)
         self.is_stored()
 
     def exists(self) -> bool:
-        """See `File`."""
+        """See `PlainFile`."""
         try:
             entry = self.folder.lookup(self.name)
         except NotFound:
@@ -106,12 +107,8 @@ class StoredFile:
         spool = self.writing.commits.spool()
         try:
             copy_reader(reader, spool.fd, reader.size)
-            self.writing.chunks.writing.store_spool(
-                *(self.folder, self.name, spool),
-                mtime_ns=reader.mtime_ns,
-                access=reader.access,
-                new=new,
-            )
+            options = StoreOptions(reader.mtime_ns, reader.access, new=new)
+            self.writing.chunks.writing.store_spool(self.folder, self.name, spool, options)
         finally:
             spool.close()
         self.is_stored()
@@ -129,43 +126,43 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
-class LooseFile:
+class TransientFile:
     """A file in a chunk folder that is not stored; see `transient_files`."""
 
     writing: PlainWriting
-    key: LooseKey
+    key: TransientKey
 
     def open(self) -> Reader:
-        """See `File`."""
-        return self.writing.loose.open(self.key)
+        """See `PlainFile`."""
+        return self.writing.transient.open(self.key)
 
     def create(self, *, exclusive: bool, given: Access | None) -> Writer:
-        """See `File`."""
+        """See `PlainFile`."""
         array = self.writing.chunks.store.stat(self.key.array)
         access = given or new_file(array.access)
-        return self.writing.loose.create(self.key, exclusive=exclusive, access=access)
+        return self.writing.transient.create(self.key, exclusive=exclusive, access=access)
 
     def write(self) -> Writer:
-        """See `File`."""
-        return self.writing.loose.open(self.key)
+        """See `PlainFile`."""
+        return self.writing.transient.open(self.key)
 
     def store(self, copy: WorkingCopy, *, sync: bool) -> None:
         """Keep the bytes of a chunk that got this name while it was being written."""
         with copy.to_store():
-            self.writing.loose.store(self.key, copy, new=copy.is_new)
+            self.writing.transient.store(self.key, copy, new=copy.is_new)
 
     def remove(self) -> None:
-        """See `File`."""
-        self.writing.loose.remove(self.key)
+        """See `PlainFile`."""
+        self.writing.transient.remove(self.key)
 
     def change(self, change: Change) -> None:
-        """See `File`."""
-        self.writing.loose.change(self.key, change)
+        """See `PlainFile`."""
+        self.writing.transient.change(self.key, change)
 
     def exists(self) -> bool:
-        """See `File`."""
+        """See `PlainFile`."""
         try:
-            self.writing.loose.entry(self.key)
+            self.writing.transient.entry(self.key)
         except NotFound:
             return False
         return True
@@ -174,14 +171,14 @@ class LooseFile:
 # -- which of these a name is ------------------------------------------------------------------
 
 
-def file_at(writing: PlainWriting, place: Place, name: str) -> File:
+def file_at(writing: PlainWriting, place: Place, name: str) -> PlainFile:
     """The file `name` in a folder of the view, by its kind.
 
     Raises `ReadOnly`, `IsAFolder` for a chunk folder, `NotSupported` for a name that is hidden or
     belongs to an array that is refused.
     """
     writing.check()
-    if isinstance(place, InChunks):
+    if isinstance(place, ChunkFolder):
         return _in_chunks(writing, place, name)
     node = place.node
     if name == DOCUMENT:
@@ -200,7 +197,7 @@ def file_at(writing: PlainWriting, place: Place, name: str) -> File:
     return StoredFile(writing, place.folder, name)
 
 
-def _in_chunks(writing: PlainWriting, place: InChunks[PlainNode], name: str) -> File:
+def _in_chunks(writing: PlainWriting, place: ChunkFolder[PlainNode], name: str) -> PlainFile:
     chunks, prefix = place.chunks, place.prefix
     coords = chunks.coords_below(prefix, name)
     if coords is not None:
@@ -212,22 +209,22 @@ def _in_chunks(writing: PlainWriting, place: InChunks[PlainNode], name: str) -> 
     stored = chunks.stored_folder(prefix)
     if stored is not None:
         return StoredFile(writing, stored, name)
-    return LooseFile(writing, loose_key(chunks, prefix, name))
+    return TransientFile(writing, transient_key(chunks, prefix, name))
 
 
-def _chunk(writing: PlainWriting, chunks: PlainChunks, coords: Coords) -> File:
+def _chunk(writing: PlainWriting, chunks: PlainChunks, coords: Coords) -> PlainFile:
     return StoredFile(writing, *chunks.place(coords), chunks, coords)
 
 
-def loose_key(chunks: PlainChunks, prefix: Coords, name: str) -> LooseKey:
+def transient_key(chunks: PlainChunks, prefix: Coords, name: str) -> TransientKey:
     """The key of a transient file; None if the name in a chunk folder is stored."""
-    return LooseKey(chunks.path, prefix, name)
+    return TransientKey(chunks.path, prefix, name)
 
 
 # -- names of files ----------------------------------------------------------------------------
 
 
-def rename(source: File, target: File, *, replace: bool) -> bool:
+def rename(source: PlainFile, target: PlainFile, *, replace: bool) -> bool:
     """Rename a file; see `views.base.Folder.rename`."""
     if source == target:
         return True
@@ -239,8 +236,8 @@ def rename(source: File, target: File, *, replace: bool) -> bool:
             target.is_stored()
             return is_same
         return False  # what is shown of a document is not what is stored
-    if isinstance(source, LooseFile) and isinstance(target, LooseFile):
-        source.writing.loose.rename(source.key, target.key, replace=replace)
+    if isinstance(source, TransientFile) and isinstance(target, TransientFile):
+        source.writing.transient.rename(source.key, target.key, replace=replace)
         return True
     if isinstance(source, DocumentFile) and source.hidden:
         raise NotSupported(f"{source.title} stands for {source.hidden[0]}, and cannot be renamed")
@@ -249,34 +246,34 @@ def rename(source: File, target: File, *, replace: bool) -> bool:
     return False
 
 
-def link(source: File, target: File) -> None:
+def link(source: PlainFile, target: PlainFile) -> None:
     """Give a file a second name; see `views.base.Folder.link`. A document is copied."""
     if isinstance(source, StoredFile) and _is_passed_on(target):
         folder, name = _stored_at(target)
         source.folder.link(source.name, folder, name)
         if isinstance(target, StoredFile):
             target.is_stored()
-    elif isinstance(source, LooseFile) and isinstance(target, LooseFile):
-        source.writing.loose.link(source.key, target.key)
+    elif isinstance(source, TransientFile) and isinstance(target, TransientFile):
+        source.writing.transient.link(source.key, target.key)
     else:
         _copy(source, target, new=True)
 
 
-def _is_passed_on(target: File) -> bool:
+def _is_passed_on(target: PlainFile) -> bool:
     """Whether a stored file can be renamed to this name without being rewritten."""
     if isinstance(target, DocumentFile):
         return target.is_first
     return isinstance(target, StoredFile)
 
 
-def _stored_at(target: File) -> tuple[ChunksFolder, str]:
+def _stored_at(target: PlainFile) -> tuple[ChunksFolder, str]:
     if isinstance(target, StoredFile):
         return target.folder, target.name
     assert isinstance(target, DocumentFile)
     return target.folder, DOCUMENT
 
 
-def _copy(source: File, target: File, *, new: bool) -> None:
+def _copy(source: PlainFile, target: PlainFile, *, new: bool) -> None:
     """Store the bytes of a file under another name, with its time."""
     reader = source.open()
     try:
@@ -285,8 +282,8 @@ def _copy(source: File, target: File, *, new: bool) -> None:
         if isinstance(target, DocumentFile):
             target.store_copy(reader, new=new)
             return
-        if isinstance(target, LooseFile):
-            target.writing.loose.store(target.key, reader, new=new)
+        if isinstance(target, TransientFile):
+            target.writing.transient.store(target.key, reader, new=new)
             return
         assert isinstance(target, StoredFile)
         target.store_copy(reader, new=new)

@@ -11,7 +11,7 @@ from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Kind
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
-from zarrfuse.views.plain.resolve import InChunks
+from zarrfuse.views.plain.resolve import ChunkFolder
 from zarrfuse.views.plain.writing import Place, PlainWriting, hidden
 
 
@@ -33,7 +33,7 @@ def folder_at(writing: PlainWriting, place: Place, name: str) -> FolderName:
     Raises `ReadOnly`, and `NotSupported` for a hidden name.
     """
     writing.check()
-    if isinstance(place, InChunks):
+    if isinstance(place, ChunkFolder):
         coords = place.chunks.coords_below(place.prefix, name)
         if coords is not None:
             return _of_chunks(place.chunks, coords, name)
@@ -75,7 +75,7 @@ def remove_folder(writing: PlainWriting, found: FolderName, path: str) -> None:
 
     Hidden metadata of Zarr v2 are deleted with a folder whose `zarr.json` has been deleted.
     """
-    if writing.loose.has_some_below(path):
+    if writing.transient.has_some_below(path):
         raise NotEmpty(f"{path} is not empty")
     if found.above is None:
         return
@@ -111,4 +111,4 @@ def rename_folder(
     source.above.rename(source.name, target.above, target.name, replace=replace)
     writing.forget_below(path)
     writing.forget_below(new_path)
-    writing.loose.move(path, new_path)
+    writing.transient.move(path, new_path)

@@ -38,7 +38,7 @@ N = TypeVar("N", bound=ShownNode)
 
 
 @dataclass(frozen=True, slots=True)
-class Stored(Generic[N]):
+class StoredFolder(Generic[N]):
     """A folder of the `chunks` view, shown under its own name; `node`: the nearest one at or above it.
 
     `chunks`: those of the node at this moment.
@@ -81,7 +81,7 @@ class Stored(Generic[N]):
 
 
 @dataclass(frozen=True, slots=True)
-class InChunks(Generic[N]):
+class ChunkFolder(Generic[N]):
     """The folder of the chunks of an array whose coordinates begin with `prefix`."""
 
     node: N
@@ -89,7 +89,7 @@ class InChunks(Generic[N]):
     prefix: Coords
 
 
-class Placed(Generic[N]):
+class Resolver(Generic[N]):
     """Resolves one folder of a view; `parent` resolves the folder above it.
 
     `shown`: makes the node of the view from a folder, its node, and the nearest node of the view above. It
@@ -105,7 +105,7 @@ class Placed(Generic[N]):
         self,
         chunks: ChunksView,
         shown: Callable[[ChunksFolder, Loaded, N | None], N],
-        parent: "Placed[N] | None" = None,
+        parent: "Resolver[N] | None" = None,
         name: str = "",
     ) -> None:
         self._chunks = chunks
@@ -115,19 +115,19 @@ class Placed(Generic[N]):
         self._folder: ChunksFolder | None = None
         self._node: N | None = None
         self.path: str = name if parent is None else join(parent.path, name)
-        self._known: WeakValueDictionary[str, Placed[N]] = (
+        self._known: WeakValueDictionary[str, Resolver[N]] = (
             WeakValueDictionary() if parent is None else parent._known
         )
 
-    def below(self, name: str) -> "Placed[N]":
+    def below(self, name: str) -> "Resolver[N]":
         """Resolves the subfolder `name`: one object for each path."""
         below = self._known.get(join(self.path, name))
         if below is None:
-            made = Placed(self._chunks, self._shown, self, name)
+            made = Resolver(self._chunks, self._shown, self, name)
             below = self._known.setdefault(made.path, made)
         return below
 
-    def now(self, *, wait: bool = True) -> Stored[N] | InChunks[N]:
+    def now(self, *, wait: bool = True) -> StoredFolder[N] | ChunkFolder[N]:
         """What the folder is now. Raises `NotFound`; `BlockingIOError` as for stores."""
         chain = [self]
         while chain[-1]._parent is not None:
@@ -137,14 +137,16 @@ class Placed(Generic[N]):
             place = chain.pop()._in(place, wait)
         return place
 
-    def _root(self, wait: bool) -> Stored[N] | InChunks[N]:
+    def _root(self, wait: bool) -> StoredFolder[N] | ChunkFolder[N]:
         if self._folder is None:
             self._folder = self._chunks.root
         return self._stored(self._folder, None, wait)
 
-    def _in(self, above: Stored[N] | InChunks[N], wait: bool) -> Stored[N] | InChunks[N]:
+    def _in(
+        self, above: StoredFolder[N] | ChunkFolder[N], wait: bool
+    ) -> StoredFolder[N] | ChunkFolder[N]:
         name = self._name
-        if isinstance(above, InChunks):
+        if isinstance(above, ChunkFolder):
             coords = above.chunks.coords_below(above.prefix, name)
             if coords is not None:
                 return _in_chunks(above.node, above.chunks, coords)
@@ -153,48 +155,48 @@ class Placed(Generic[N]):
             return _in_chunks(above.node, above.chunks, ())
         return self._in_folder(above.folder, above.node, wait)
 
-    def _in_folder(self, above: ChunksFolder, node: N | None, wait: bool) -> Stored[N]:
+    def _in_folder(self, above: ChunksFolder, node: N | None, wait: bool) -> StoredFolder[N]:
         """The stored folder of this name."""
         folder = self._folder
         if folder is None or folder.path != join(above.path, self._name):
             folder = self._folder = above.child(self._name)
         return self._stored(folder, node, wait)
 
-    def _stored(self, folder: ChunksFolder, above: N | None, wait: bool) -> Stored[N]:
+    def _stored(self, folder: ChunksFolder, above: N | None, wait: bool) -> StoredFolder[N]:
         loaded = folder.loaded(wait=wait)
         if loaded is None:
-            return Stored(folder, above, None if above is None else above.chunks)
+            return StoredFolder(folder, above, None if above is None else above.chunks)
         node = self._node
         if node is None or node.loaded is not loaded or node.folder is not folder:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a node has to be judged")
             node = self._node = self._shown(folder, loaded, above)
-        return Stored(folder, node, node.chunks)
+        return StoredFolder(folder, node, node.chunks)
 
 
-def _in_chunks(node: N, chunks: PlainChunks, coords: Coords) -> InChunks[N]:
+def _in_chunks(node: N, chunks: PlainChunks, coords: Coords) -> ChunkFolder[N]:
     """The chunk folder of these coordinates. Raises `NotFound` where there is a chunk, a file."""
     if chunks.is_complete(coords):
         raise NotFound(f"a chunk of {node.loaded.path or 'the root array'} is no folder")
-    return InChunks(node, chunks, coords)
+    return ChunkFolder(node, chunks, coords)
 
 
-class PlacedFolder(Folder, Generic[N]):
+class ResolvedFolder(Folder, Generic[N]):
     """A folder of such a view. Which kind of folder it is may change with the metadata above it."""
 
-    __slots__ = ("_placed", "path")
+    __slots__ = ("_resolver", "path")
 
-    def __init__(self, placed: Placed[N]) -> None:
-        self._placed = placed
+    def __init__(self, placed: Resolver[N]) -> None:
+        self._resolver = placed
         self.path = placed.path
 
     def child(self, name: str) -> Self:
         """See `views.base.Folder`."""
-        return type(self)(self._placed.below(name))
+        return type(self)(self._resolver.below(name))
 
     def readlink(self, name: str) -> str:
         """See `views.base.Folder`."""
-        place = self._placed.now()
-        if isinstance(place, InChunks):
+        place = self._resolver.now()
+        if isinstance(place, ChunkFolder):
             return place.chunks.readlink(place.prefix, name)
         return place.readlink(name)

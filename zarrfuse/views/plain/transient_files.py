@@ -20,7 +20,7 @@ from zarrfuse.transactions.commits import copy_reader, write_all
 from zarrfuse.transactions.spool import Spool
 
 
-class LooseKey(NamedTuple):
+class TransientKey(NamedTuple):
     """A file by the path of its array, the coordinates of its chunk folder, and its name."""
 
     array: str
@@ -47,16 +47,16 @@ class _File:
         """The number of its names and openings."""
 
 
-class LooseFiles:
+class TransientFiles:
     """All such files of one view. For any thread."""
 
     def __init__(self, spool: Callable[[], Spool]) -> None:
         self._spool = spool
-        self._files: dict[LooseKey, _File] = {}
+        self._files: dict[TransientKey, _File] = {}
         self._lock = threading.Lock()
 
     def create(
-        self, key: LooseKey, *, exclusive: bool = False, access: Access | None = None
+        self, key: TransientKey, *, exclusive: bool = False, access: Access | None = None
     ) -> Writer:
         """Create a file, or empty an existing one, unless `exclusive`. Raises `Exists`."""
         with self._lock:
@@ -70,7 +70,7 @@ class LooseFiles:
         writer.truncate(0)
         return writer
 
-    def store(self, key: LooseKey, reader: Reader, *, new: bool = False) -> None:
+    def store(self, key: TransientKey, reader: Reader, *, new: bool = False) -> None:
         """Make a file with the bytes and the time of an open one; it replaces an existing one.
 
         Programs that have the old file open keep it. Raises `Exists` with `new`, with nothing changed.
@@ -91,12 +91,12 @@ class LooseFiles:
             file.spool.close()
             raise
 
-    def open(self, key: LooseKey) -> Writer:
+    def open(self, key: TransientKey) -> Writer:
         """Open a file for reading or writing. Raises `NotFound`."""
         with self._lock:
             return self._opened(self._file(key))
 
-    def entry(self, key: LooseKey) -> Entry:
+    def entry(self, key: TransientKey) -> Entry:
         """The entry of a file. Raises `NotFound`."""
         with self._lock:
             return _entry(key.name, self._file(key))
@@ -122,19 +122,19 @@ class LooseFiles:
         with self._lock:
             return any(_is_below(key.array, path) for key in self._files)
 
-    def change(self, key: LooseKey, change: Change) -> None:
+    def change(self, key: TransientKey, change: Change) -> None:
         """Set time, mode and owner of a file. Raises `NotFound`."""
         with self._lock:
             _change(self._file(key), change)
 
-    def remove(self, key: LooseKey) -> None:
+    def remove(self, key: TransientKey) -> None:
         """Delete the name of a file. Raises `NotFound`."""
         with self._lock:
             file = self._file(key)
             del self._files[key]
             self._unname(file)
 
-    def link(self, key: LooseKey, new_key: LooseKey) -> None:
+    def link(self, key: TransientKey, new_key: TransientKey) -> None:
         """Give a file a second name. Raises `NotFound`, `Exists`."""
         with self._lock:
             file = self._file(key)
@@ -144,7 +144,7 @@ class LooseFiles:
             file.names += 1
             self._files[new_key] = file
 
-    def rename(self, key: LooseKey, new_key: LooseKey, *, replace: bool = True) -> None:
+    def rename(self, key: TransientKey, new_key: TransientKey, *, replace: bool = True) -> None:
         """Rename a file. Raises `NotFound`, and `Exists` without `replace`."""
         with self._lock:
             file = self._file(key)
@@ -165,7 +165,7 @@ class LooseFiles:
                 array = new_path + key.array[len(path) :]
                 self._files[key._replace(array=array)] = self._files.pop(key)
 
-    def _file(self, key: LooseKey) -> _File:
+    def _file(self, key: TransientKey) -> _File:
         try:
             return self._files[key]
         except KeyError:

@@ -25,15 +25,15 @@ from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain import files as plain_files
 from zarrfuse.views.plain import folders as plain_folders
 from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
-from zarrfuse.views.plain.files import file_at, loose_key
+from zarrfuse.views.plain.files import file_at, transient_key
 from zarrfuse.views.plain.folders import folder_at
 from zarrfuse.views.plain.hierarchies import AS_STORED, Hierarchies
 from zarrfuse.views.plain.nodes import DOCUMENT, PlainNode
-from zarrfuse.views.plain.resolve import InChunks, Placed, PlacedFolder, Stored
+from zarrfuse.views.plain.resolve import ChunkFolder, ResolvedFolder, Resolver, StoredFolder
 from zarrfuse.views.plain.writing import PlainWriting
 
-_Stored: TypeAlias = Stored[PlainNode]
-_InChunks: TypeAlias = InChunks[PlainNode]
+_StoredFolder: TypeAlias = StoredFolder[PlainNode]
+_ChunkFolder: TypeAlias = ChunkFolder[PlainNode]
 
 
 class PlainView:
@@ -52,7 +52,7 @@ class PlainView:
     @property
     def root(self) -> "PlainFolder":
         """The root of the tree."""
-        return PlainFolder(Placed(self.chunks, self._shown), self.writing)
+        return PlainFolder(Resolver(self.chunks, self._shown), self.writing)
 
     def _shown(self, folder: ChunksFolder, loaded: Loaded, above: PlainNode | None) -> PlainNode:
         changes = self.writing.changes(folder.path)
@@ -64,23 +64,23 @@ class PlainView:
         return PlainNode(self.chunks, folder, loaded, changes, hierarchy)
 
 
-class PlainFolder(PlacedFolder[PlainNode]):
+class PlainFolder(ResolvedFolder[PlainNode]):
     """A folder of the view."""
 
     __slots__ = ("_writing",)
 
-    def __init__(self, placed: Placed[PlainNode], writing: PlainWriting) -> None:
+    def __init__(self, placed: Resolver[PlainNode], writing: PlainWriting) -> None:
         super().__init__(placed)
         self._writing = writing
 
     def child(self, name: str) -> Self:
         """See `views.base.Folder`."""
-        return type(self)(self._placed.below(name), self._writing)
+        return type(self)(self._resolver.below(name), self._writing)
 
     def scan(self) -> Iterator[Entry]:
         """See `views.base.Folder`."""
-        place = self._placed.now()
-        if isinstance(place, InChunks):
+        place = self._resolver.now()
+        if isinstance(place, ChunkFolder):
             return self._scan_chunks(place.chunks, place.prefix)
         if _is_v3(place):
             return self._scan_node(place)
@@ -89,7 +89,7 @@ class PlainFolder(PlacedFolder[PlainNode]):
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
         place = self._place_of(name, wait)
-        if isinstance(place, InChunks):
+        if isinstance(place, ChunkFolder):
             return self._lookup_in_chunks(place.chunks, place.prefix, name, wait)
         if _is_v3(place) and place.node is not None:
             if name == DOCUMENT:
@@ -107,7 +107,7 @@ class PlainFolder(PlacedFolder[PlainNode]):
     def open(self, name: str, *, wait: bool = True) -> Reader:
         """See `views.base.Folder`."""
         place = self._place_of(name, wait)
-        if isinstance(place, InChunks):
+        if isinstance(place, ChunkFolder):
             return self._open_in_chunks(place.chunks, place.prefix, name, wait)
         node = place.node
         if node is not None and node.refused is not None:
@@ -135,7 +135,7 @@ class PlainFolder(PlacedFolder[PlainNode]):
         `key` in this view, and its `stored_key`. `kept_as_v2`: why a node is not shown as Zarr v3; `error`:
         why it is refused.
         """
-        place = self._placed.now()
+        place = self._resolver.now()
         path = self.path if name is None else join(self.path, name)
         facts = _facts(place, name, None if name is None else self.lookup(name))
         return replace(facts, view="plain", path=path)
@@ -146,7 +146,7 @@ class PlainFolder(PlacedFolder[PlainNode]):
 
     # -- listings ----------------------------------------------------------------------------
 
-    def _scan_node(self, place: _Stored) -> Iterator[Entry]:
+    def _scan_node(self, place: _StoredFolder) -> Iterator[Entry]:
         assert place.node is not None
         chunks, has_top = place.chunks, False
         for entry in place.folder.scan() if chunks is None else chunks.scan_array():
@@ -161,15 +161,17 @@ class PlainFolder(PlacedFolder[PlainNode]):
             return
 
     def _has_loose(self, chunks: PlainChunks) -> bool:
-        return next(self._writing.loose.entries(chunks.path, ()), None) is not None
+        return next(self._writing.transient.entries(chunks.path, ()), None) is not None
 
     def _scan_chunks(self, chunks: PlainChunks, prefix: Coords) -> Iterator[Entry]:
         """The entries of a chunk folder: chunks, ordinary and transient files."""
-        loose = {entry.name: entry for entry in self._writing.loose.entries(chunks.path, prefix)}
+        transient = {
+            entry.name: entry for entry in self._writing.transient.entries(chunks.path, prefix)
+        }
         for entry in chunks.scan(prefix):
-            loose.pop(entry.name, None)  # a folder in which there are chunks, too
+            transient.pop(entry.name, None)  # a folder in which there are chunks, too
             yield entry
-        yield from loose.values()
+        yield from transient.values()
 
     def _lookup_in_chunks(
         self, chunks: PlainChunks, prefix: Coords, name: str, wait: bool
@@ -177,13 +179,13 @@ class PlainFolder(PlacedFolder[PlainNode]):
         try:
             return chunks.lookup(prefix, name, wait=wait)
         except NotFound:
-            return self._writing.loose.entry(loose_key(chunks, prefix, name))
+            return self._writing.transient.entry(transient_key(chunks, prefix, name))
 
     def _open_in_chunks(self, chunks: PlainChunks, prefix: Coords, name: str, wait: bool) -> Reader:
         try:
             return chunks.open(prefix, name, wait=wait)
         except NotFound:
-            return self._writing.loose.open(loose_key(chunks, prefix, name))
+            return self._writing.transient.open(transient_key(chunks, prefix, name))
 
     # -- writing: see `views.base.Folder`, and `plain_writing` for what these do --------------
 
@@ -267,8 +269,8 @@ class PlainFolder(PlacedFolder[PlainNode]):
 
     def sync(self) -> None:
         """See `views.base.Folder`."""
-        place = self._placed.now()
-        if isinstance(place, InChunks):
+        place = self._resolver.now()
+        if isinstance(place, ChunkFolder):
             (place.chunks.stored_folder(place.prefix) or place.node.folder).sync()
         else:
             place.folder.sync()
@@ -284,29 +286,29 @@ class PlainFolder(PlacedFolder[PlainNode]):
         if is_empty:
             self._writing.forget(self.path)
 
-    def _file(self, name: str) -> plain_files.File:
+    def _file(self, name: str) -> plain_files.PlainFile:
         return file_at(self._writing, self._place_of(name, True), name)
 
     # -- places ------------------------------------------------------------------------------
 
-    def _place_of(self, name: str, wait: bool) -> "_Stored | _InChunks":
+    def _place_of(self, name: str, wait: bool) -> "_StoredFolder | _ChunkFolder":
         """What this folder is, for access to `name`.
 
         For a metadata document it is checked again: if the document was just written, the cached answer
         says that the folder is no node, and the document would be shown as it is stored.
         """
-        place = self._placed.now(wait=wait)
+        place = self._resolver.now(wait=wait)
         if (
             name in METADATA_NAMES
-            and isinstance(place, Stored)
+            and isinstance(place, StoredFolder)
             and (place.node is None or place.node.folder is not place.folder)
             and place.folder.loaded(wait=wait, fresh=True) is not None
         ):
-            return self._placed.now(wait=wait)
+            return self._resolver.now(wait=wait)
         return place
 
 
-def _is_v3(place: _Stored) -> bool:
+def _is_v3(place: _StoredFolder) -> bool:
     """Whether the folder is a node itself that is shown as Zarr v3."""
     return place.is_node and place.node is not None and place.node.node is not None
 
@@ -321,13 +323,13 @@ def _check_shown(node: PlainNode) -> None:
         raise NotSupported(node.kept)
 
 
-def _facts(place: _Stored | _InChunks, name: str | None, entry: Entry | None) -> Facts:
+def _facts(place: _StoredFolder | _ChunkFolder, name: str | None, entry: Entry | None) -> Facts:
     """The facts on a name in a folder, or on the folder itself."""
     node = place.node
     if node is None:
-        assert isinstance(place, Stored)
+        assert isinstance(place, StoredFolder)
         return place.folder.facts(name)
-    if isinstance(place, InChunks):
+    if isinstance(place, ChunkFolder):
         coords = None if name is None else place.chunks.coords_below(place.prefix, name)
         if coords is None or entry is None or entry.kind is not Kind.FILE:
             return Facts(view="plain", path="", owner=node.loaded.path, **kind_and_size(entry))

@@ -21,10 +21,10 @@ from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.spool import Spool
 from zarrfuse.views.chunks.view import ChunksView
 from zarrfuse.views.plain.nodes import PlainNode
-from zarrfuse.views.plain.resolve import InChunks, Stored
-from zarrfuse.views.plain.transient_files import LooseFiles
+from zarrfuse.views.plain.resolve import ChunkFolder, StoredFolder
+from zarrfuse.views.plain.transient_files import TransientFiles
 
-Place: TypeAlias = Stored[PlainNode] | InChunks[PlainNode]
+Place: TypeAlias = StoredFolder[PlainNode] | ChunkFolder[PlainNode]
 
 _REMEMBERED = 1000
 _BYTES_REMEMBERED = 64 << 20
@@ -36,7 +36,7 @@ class PlainWriting:
 
     def __init__(self, chunks: ChunksView) -> None:
         self.chunks = chunks
-        self.loose = LooseFiles(self._spool)
+        self.transient = TransientFiles(self._spool)
         self._deleted: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
         self._changes: dict[str, int] = {}
