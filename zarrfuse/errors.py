@@ -5,6 +5,7 @@ the member concerned, because it is what the log, the control files and the comm
 """
 
 import errno
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -227,13 +228,17 @@ def is_expected(error: BaseException) -> bool:
 
 
 def guarded(call: Callable[[], T]) -> T:
-    """`call()`, with what is no `Exception` made into one; but Ctrl-C ends a program.
+    """The result of `call`; a `BaseException` of the store becomes a `RuntimeError`.
 
-    A store may be any library; one in Rust panics with a `BaseException`, which would end the mount.
+    A store may be any library: one in Rust panics with a `BaseException`, which would end the mount.
+    Ctrl-C, which only the main thread gets, is raised as it is.
     """
     try:
         return call()
-    except (Exception, KeyboardInterrupt):
+    except Exception:
         raise
     except BaseException as error:
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and isinstance(error, KeyboardInterrupt):
+            raise
         raise RuntimeError(f"the store raised {type(error).__name__}") from error
