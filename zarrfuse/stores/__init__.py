@@ -1,5 +1,5 @@
-"""Where bytes live: a folder, a zip file, an object store.
+"""Stores of bytes by key: a folder, a zip file, an object store.
 
-Owns every call that reads or changes them, and that none leads out of the source; `base` has the
-protocols. Used by views and transactions. It knows neither chunks nor documents.
+Owns every call that reads or changes stored bytes, and makes sure that none leaves the source. `base` has
+the protocols. Used by views and transactions. It must not know chunks or documents.
 """

@@ -1,7 +1,7 @@
-"""Who may do what with a file or folder: the mode and owner that a mount shows, for the kernel to check.
+"""The mode and owner of files and folders, which a mount shows and the kernel checks.
 
-Owns the arithmetic of permission bits. Used by stores, which take them from what is stored, and by views
-for names that stand for several stored files or for none.
+Owns the arithmetic of permission bits. Used by stores, and by views for names that stand for several stored
+files or for none.
 """
 
 import os
@@ -24,7 +24,7 @@ class Access(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> "Access":
-        """Those of a stored file or folder."""
+        """The mode and owner of a stored file or folder."""
         return _access(status.st_mode, status.st_uid, status.st_gid)
 
 
@@ -34,9 +34,9 @@ def _access(mode: int, uid: int, gid: int) -> Access:
 
 
 class Change(NamedTuple):
-    """What is to be set of a file or folder; None: it stays as it is.
+    """The attributes to set on a file or folder; None leaves one as it is.
 
-    Time of the last change (ns since 1970), mode, owner, group, time of the last access (ns since 1970).
+    Modification time (ns since 1970), mode, owner, group, access time (ns since 1970).
     """
 
     mtime_ns: int | None = None
@@ -46,7 +46,7 @@ class Change(NamedTuple):
     atime_ns: int | None = None
 
     def of(self, access: Access) -> Access:
-        """What becomes of a mode and owner."""
+        """The mode and owner after the change."""
         mode = access.mode if self.mode is None else self.mode
         uid = access.uid if self.uid is None else self.uid
         return Access(mode, uid, access.gid if self.gid is None else self.gid)
@@ -54,9 +54,9 @@ class Change(NamedTuple):
 
 @lru_cache(4096)
 def both(first: Access | None, second: Access | None) -> Access | None:
-    """What two files permit together: nobody may do more than with each of them.
+    """The access that permits only what both files permit, with the owner of the first.
 
-    It belongs to who owns the first. None is a file of which nothing is known, and permits all.
+    None stands for a file without known access, and permits everything.
     """
     if first is None or second is None:
         return first or second
@@ -64,8 +64,8 @@ def both(first: Access | None, second: Access | None) -> Access | None:
         return first
     mode = second.mode
     owner, group, others = mode >> 6 & _CLASS, mode >> 3 & _CLASS, mode & _CLASS
-    # Somebody may be in another class of the second file than of the first: which one cannot be told,
-    # so both must permit it.
+    # A user may be in another class (owner, group, others) of the second file than of the first. Which one
+    # is not known, so all of them must permit it.
     if first.uid != second.uid and first.gid != second.gid:
         owner = group = others = owner & group & others
     elif first.uid != second.uid:
@@ -81,16 +81,13 @@ def all_of(accesses: Iterable[Access | None]) -> Access | None:
 
 
 def of_parts(accesses: Iterable[Access | None]) -> Access | None:
-    """What all parts of one file permit, in whatever order they are found.
-
-    It belongs to the owner with the lowest number.
-    """
+    """What all parts of one file permit, in any order; the owner is the one with the lowest number."""
     known = sorted({(access.uid, access.gid, access.mode) for access in accesses if access})
     return all_of(Access(mode, uid, gid) for uid, gid, mode in known)
 
 
 def as_folder(file: Access | None) -> Access | None:
-    """That of a folder which stands for a file: who may read the file may enter it."""
+    """The access of a folder that stands for a file: who may read the file may enter the folder."""
     if file is None:
         return None
     mode = file.mode & _ALL
@@ -98,22 +95,22 @@ def as_folder(file: Access | None) -> Access | None:
 
 
 def way_through(folder: Access | None) -> Access | None:
-    """What a folder permits to do with a file below it: all, to who may enter the folder."""
+    """What a folder permits for a file below it: everything, to users who may enter the folder."""
     return None if folder is None else folder._replace(mode=(folder.mode & 0o111) * _CLASS)
 
 
 def new_file(folder: Access | None) -> Access | None:
-    """That of a new file in a folder; None if nothing is known of the folder.
+    """The access of a new file in a folder; None if that of the folder is not known.
 
-    It belongs to this process, or, if that is root, to who owns the folder; the group follows setgid.
+    The owner is this process, or, if it is root, the owner of the folder; the group follows setgid.
     """
     return None if folder is None else _new(folder, 0o666 & ~_umask())
 
 
 def made_by(asked: Access, folder: Access | None, *, is_folder: bool = False) -> Access:
-    """That of a new file or folder, as on a disk. `asked`: the mode asked for, and who asks.
+    """The access of a new file or folder, as on a disk; `asked`: the requested mode, and the caller.
 
-    A setgid folder gives its group, and setgid itself to folders.
+    A setgid folder gives its group, and setgid to new folders.
     """
     if folder is None or not folder.mode & S_ISGID:
         return asked
@@ -126,7 +123,7 @@ def made_by(asked: Access, folder: Access | None, *, is_folder: bool = False) ->
 
 
 def new_folder(folder: Access | None) -> Access | None:
-    """That of a new folder in a folder; see `new_file`."""
+    """The access of a new folder in a folder; see `new_file`."""
     if folder is None:
         return None
     return _new(folder, 0o777 & ~_umask() | folder.mode & S_ISGID)

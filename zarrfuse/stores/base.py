@@ -1,12 +1,12 @@
-"""What a store is: the one small protocol that everything above reads bytes through.
+"""The protocols of stores and of open files, through which all other packages read and write bytes.
 
 A key is a `str` of `/`-separated names without a leading slash; `""` is the root folder. Names that
-are not UTF-8 carry surrogates, as `os.fsdecode` makes them. Every method may be called from any
+are not UTF-8 have surrogates, as `os.fsdecode` makes them. Every method may be called from any
 thread, and raises an exception of `zarrfuse.errors` or an `OSError`.
 
-**`wait`.** A method with `wait=False` answers only from what is at hand (memory, the page cache, the
-kernel's name cache) and raises `BlockingIOError` otherwise. The mount asks that way first, from its
-event loop, and asks again in a thread: a hop to a thread costs more than most answers do.
+**`wait`.** With `wait=False` a method answers only from memory, the page cache or the kernel's dentry
+cache, and raises `BlockingIOError` otherwise. The mount calls it so from its event loop first, and then
+again in a thread: handing a call to a thread costs more than most answers.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,11 @@ from zarrfuse.errors import NotSupported
 from zarrfuse.stores.access import Access, Change, both
 
 OWN_NAME = ".zarrfuse"
-"""The folder at the root of a store in which zarrfuse keeps what it has yet to store. No listing of
-the root shows it."""
+"""The folder at the root of a store with the workspace of zarrfuse. Listings leave it out."""
 
 
 class Kind(IntEnum):
-    """What a name stands for; the values are the file type bits of `st_mode`."""
+    """The type of an entry; the values are the file type bits of `st_mode`."""
 
     FILE = S_IFREG
     FOLDER = S_IFDIR
@@ -34,14 +33,20 @@ class Kind(IntEnum):
 
 
 class Entry(msgspec.Struct, gc=False):
-    """One name in a folder. A struct in C: a folder of 100,000 is made in one pass, and time counts.
+    """One name in a folder. A struct in C, since a listing makes 100,000 of them.
 
-    `size` is in bytes (0 for a folder), `mtime_ns` in nanoseconds since 1970. `denied` marks a name
-    that is shown but that nobody may open (a symlink that leads out of the store). `identity` is that of
-    a file, which another file does not have; 0 where that is not told,
-    and then another size or time makes another file. `access`: mode and owner; None where nobody but who
-    serves it owns it. `links`: how many names the file has. `ctime_ns` and `atime_ns`: of the last change
-    of its attributes, and of the last access; 0 where that is not told.
+    Attributes:
+        name: The name.
+        kind: File, folder or symlink.
+        size: Bytes of a file; 0 for a folder.
+        mtime_ns: Modification time, ns since 1970.
+        denied: Whether it is shown but cannot be opened: a symlink that leads out of the store.
+        identity: The identity of the file, which no other file has. 0 if the store has none: a file with
+            another size or time then counts as another file.
+        access: Mode and owner; None if the store has none: it belongs to the user of the daemon.
+        links: The number of names of the file.
+        ctime_ns: Change time, ns since 1970; 0 if not known.
+        atime_ns: Access time, ns since 1970; 0 if not known.
     """
 
     name: str
@@ -68,7 +73,7 @@ class Reader(Protocol):
     access: Access | None = None
     """Mode and owner; None where they are not known."""
     identity: int = 0
-    """See `Entry.identity`. Another one than that of the entry: the file was replaced meanwhile."""
+    """See `Entry.identity`. If it differs from that of the entry, the file was replaced meanwhile."""
     is_live: bool = False
     """Whether it is a stored file that changes in place: size and time are those of now."""
 
@@ -78,56 +83,55 @@ class Reader(Protocol):
         return Entry("", Kind.FILE, *at_once, identity=self.identity, access=self.access)
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
-        """Fill all of `buffer` with the bytes from `offset` on.
+        """Fill all of `buffer` with the bytes from `offset` on, which must lie below `size`.
 
-        The caller asks for no byte at or behind `size`. Raises `Stale` when the stored object has
-        become shorter or is another one, and `BlockingIOError` when `wait` is false and the bytes
-        are not at hand (the buffer may then be partly filled).
+        Raises `Stale` if the stored file has become shorter or is another one, and `BlockingIOError` if
+        `wait` is false and it would have to wait (a part of the buffer may be filled then).
         """
 
     def close(self) -> None:
-        """Let go of what is held; reading afterwards is an error."""
+        """Release its resources; reading afterwards is an error."""
 
 
 class Store(Protocol):
-    """Where bytes live. Implementations: `local.LocalStore`, `zip.ZipStore`."""
+    """A store of bytes. Implementations: `local.LocalStore`, `zip.ZipStore`, `object.ObjectStore`."""
 
     permanent: bool
-    """Whether what has been seen once stays as it is, so that kernels may keep it without limit."""
+    """Whether stored data never changes, so that the kernel may cache it without limit."""
 
     def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
-        """All names of a folder with kinds, sizes and times, in one pass, as they are found.
+        """Yield the entries of a folder in one pass, as they are found.
 
-        `follow`: a symlink to a file has the entry of that file, if the store can follow it; without,
-        it is a `Kind.LINK`. Raises `NotFound`, `NotAFolder`, `Denied` before the first one. FIFOs,
-        sockets and devices are left out.
+        With `follow`, a symlink to a file has the entry of that file, if the store can follow it; without,
+        it is a `Kind.LINK`. FIFOs, sockets and devices are left out. Raises `NotFound`, `NotAFolder`,
+        `Denied` before the first entry.
         """
 
     def list(self, folder: str) -> dict[str, Entry]:
-        """What `scan` finds, by name."""
+        """The entries that `scan` yields, by name."""
         return {entry.name: entry for entry in self.scan(folder)}
 
     def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """The entry of one key or folder; `follow`: see `scan`.
 
-        Raises `NotFound`; a file in the middle of a key is that too.
+        Raises `NotFound`, also for a key that leads through a file.
         """
 
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """Open a key for reading. Raises `NotFound`, `Denied`."""
 
     def is_still(self, key: str, reader: Reader, *, wait: bool = True) -> bool:
-        """Whether what was opened is still what is stored under the key; yes, if that cannot be told."""
+        """Whether an opened file is still stored under the key; True if that is not known."""
         return True
 
     def readlink(self, key: str) -> str:
-        """Where a name of `Kind.LINK` points to: a relative path that stays in the store."""
+        """The target of a symlink: a relative path within the store."""
 
     def space(self) -> tuple[int, int]:
-        """(bytes in all, bytes free) of what the store lies on, for `statfs`."""
+        """(total bytes, free bytes) of the file system of the store, for `statfs`."""
 
     def close(self) -> None:
-        """Let go of everything; open readers may fail afterwards."""
+        """Release all resources; open readers may fail afterwards."""
 
 
 class Writer(Reader, Protocol):
@@ -149,24 +153,24 @@ class Writer(Reader, Protocol):
         """Set times, mode and owner; of a working copy, the time with which it will be stored."""
 
     def sync(self) -> None:
-        """Wait until what is stored of it will outlive the machine."""
+        """Make the stored bytes durable (`fsync`)."""
 
 
 Like: TypeAlias = str | int | Access
-"""Owner and mode of a new file: those of the file that has the key now, or of a new file under that
-key; those of an open file (a descriptor); or these."""
+"""Owner and mode of a new file: those of the file at a key (`str`), or of a new file there; those of an
+open file (`int`, a descriptor); or given ones."""
 
 
 class WritableStore(Store, Protocol):
     """A store that can be written: `local.writing.WritableLocalStore`, `object.store.ObjectStore`.
 
-    Names are changed at once or not at all, also when a process dies in between: after each of these
-    calls there is what was before or what was asked for.
+    Each call that changes names is atomic, also if the process is killed: the store is as before the call,
+    or as after it.
     """
 
     in_place: bool
-    """Whether bytes of a stored file can be changed. Where not, `edit` raises `NotSupported`, and
-    files are stored whole, by `put`."""
+    """Whether stored files can be changed in place. If not, `edit` raises `NotSupported`, and `put` stores
+    files whole."""
 
     def edit(
         self,
@@ -178,12 +182,11 @@ class WritableStore(Store, Protocol):
         given: Access | None = None,
         wait: bool = True,
     ) -> Writer:
-        """Open a stored file in place; `write=False` to read only, as it is now and will be.
+        """Open a stored file in place; with `write=False`, to read it and see later changes.
 
-        `create`: make an empty one if there is none; `exclusive`: raise `Exists` if there is one.
-        `given`: mode and owner of a new one, as far as they can be given; without, it belongs to who
-        owns the folder, with the mode that the umask leaves.
-        Raises `NotFound` (the file, or the folder it would lie in), `IsAFolder`, `Denied`.
+        `create`: create it if it is missing; `exclusive`: raise `Exists` if it is not. `given`: mode and
+        owner of a new file, as far as they can be set; None: the owner of the folder, and the mode by the
+        umask. Raises `NotFound` (the file, or its folder), `IsAFolder`, `Denied`.
         """
 
     def put(
@@ -200,29 +203,27 @@ class WritableStore(Store, Protocol):
     ) -> None:
         """Store bytes [start, stop) of the open file `source` (a descriptor) under `key`.
 
-        A key of before is replaced, its readers keep what they opened; with `new`, raises `Exists`
-        instead. `sync`: the bytes will outlive the machine (the name, after `sync_folder`).
-        `mtime_ns`: with which time, see `change`; now unless given. `like`: with which owner and
-        mode, see `dress`; those of what it replaces unless given. Raises `NotFound` if there is no
-        folder for it, in a store that has folders of its own.
+        Replaces a stored file, whose readers keep it; with `new`, raises `Exists` instead. `sync`: make the
+        bytes durable (`sync_folder` does the name). `mtime_ns`: its time; None: now. `like`: its owner and
+        mode; None: those of the replaced file. Raises `NotFound` if its folder is missing, in a store with
+        folders.
         """
 
     def remove(self, key: str) -> None:
         """Delete a file. Raises `NotFound`, `IsAFolder`."""
 
     def rename(self, key: str, new_key: str, *, replace: bool = True) -> None:
-        """Give a file or folder another name. Of files, what was there is replaced at once.
+        """Rename a file or folder. A file atomically replaces an existing one.
 
-        Raises `Exists` if `replace` is false and there is something, `NotFound`, `NotEmpty` for a
-        folder that would replace one with something in it, `IsAFolder`, `NotAFolder`. A store
-        without folders of its own raises `NotSupported` for folders.
+        Raises `Exists` if the name is taken and `replace` is false, `NotEmpty` for a folder that would
+        replace one that is not empty, `NotFound`, `IsAFolder`, `NotAFolder`. A store without folders raises
+        `NotSupported` for folders.
         """
 
     def dress(self, key: str, like: Like) -> None:
         """Give a temporary file the owner and mode of `like`, before it is renamed.
 
-        Raises `NotFound` if `like` is a key for which there is no folder. Does nothing in a store
-        whose files have no modes.
+        Raises `NotFound` if the folder of the key `like` is missing. Does nothing in a store without modes.
         """
         return
 
@@ -230,33 +231,33 @@ class WritableStore(Store, Protocol):
         """Store the file `key` under a second name. Raises `Exists`, `NotFound`."""
 
     def symlink(self, key: str, text: str, given: Access | None = None) -> None:
-        """Make a symlink that says `text`; `given`: its owner and group, see `edit`.
+        """Make a symlink with the target `text`; `given`: its owner and group, see `edit`.
 
-        Raises `Exists`, `NotFound`, `Denied` if it would lead out of the store, `NotSupported` where
-        there are none.
+        Raises `Exists`, `NotFound`, `Denied` if it would lead out of the store, and `NotSupported` in a
+        store without symlinks.
         """
         raise NotSupported(f"{key}: there are no symlinks in this store")
 
     def make_folder(self, key: str, given: Access | None = None) -> None:
         """Make an empty folder; `given`: see `edit`.
 
-        Raises `Exists`, `NotFound` if there is none to make it in.
+        Raises `Exists`, and `NotFound` if the folder above is missing.
         """
 
     def remove_folder(self, key: str) -> None:
         """Delete an empty folder. Raises `NotEmpty`, `NotFound`, `NotAFolder`."""
 
     def change(self, key: str, change: Change, *, follow: bool = True) -> None:
-        """Set times, mode and owner of a file or folder; `follow`: of what `stat` tells of then.
+        """Set times, mode and owner of a file or folder; `follow`: see `stat`.
 
-        What has no time of its own ignores that; a store whose files have no modes raises `NotSupported`.
+        A time is ignored for what has none; a store without modes raises `NotSupported`.
         """
 
     def sync_folder(self, key: str) -> None:
-        """Wait until the names in a folder will outlive the machine."""
+        """Make the names in a folder durable (`fsync`)."""
 
     def same_folders(self) -> AbstractContextManager[None]:
-        """A block in which this thread need not look up a folder each time it changes names there."""
+        """A block in which this thread keeps the folders open in which it changes names."""
         return nullcontext()
 
 
@@ -284,7 +285,7 @@ def opened(store: Store, key: str) -> Iterator[Reader]:
 def read(store: Store, key: str, *, limit: int | None = None) -> bytes:
     """All bytes of a key; for documents, not for chunks.
 
-    With `limit` (bytes) a larger one raises `ValueError` before anything is read.
+    Raises `ValueError` for more than `limit` bytes, before anything is read.
     """
     with opened(store, key) as reader:
         if limit is not None and reader.size > limit:

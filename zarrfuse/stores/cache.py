@@ -1,8 +1,7 @@
-"""What was made of stored bytes and is kept: bounded in bytes, each thing made once.
+"""A cache of values that are made of stored bytes: bounded in bytes, and each value is made once.
 
-Owns how much is kept, what goes first, and that many who want one thing wait for one to make it.
-Used by what decodes chunks or renders files. It must not know what the values are: they have a
-number of bytes (`nbytes`).
+Owns what is dropped first, and that threads that need the same value wait for the one that makes it. Used
+by what decodes chunks or renders files. It must not know what the values are: they have a size (`nbytes`).
 """
 
 import threading
@@ -19,7 +18,7 @@ class Sized(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """The bytes that keeping it takes."""
+        """The bytes that it takes."""
 
 
 V = TypeVar("V", bound=Sized)
@@ -27,7 +26,7 @@ R = TypeVar("R")
 
 
 class Flight(Generic[R]):
-    """Work under way that others wait for."""
+    """Work of one thread that others wait for."""
 
     __slots__ = ("_done", "_error", "_result", "waiting")
 
@@ -36,20 +35,20 @@ class Flight(Generic[R]):
         self._result: R | None = None
         self._error: BaseException | None = None
         self.waiting = 0
-        """Threads that have begun to wait for it."""
+        """The number of threads that have begun to wait for it."""
 
     def land(self, result: R) -> None:
-        """Give the result to all who wait."""
+        """Hand the result to all waiting threads."""
         self._result = result
         self._done.set()
 
     def fail(self, error: BaseException) -> None:
-        """Give the error to all who wait."""
+        """Raise the error in all waiting threads."""
         self._error = error
         self._done.set()
 
     def wait(self) -> R:
-        """What it came to. Raises the error that it failed with."""
+        """Wait for the result. Raises the error of the work."""
         self.waiting += 1
         self._done.wait()
         if self._error is not None:
@@ -67,7 +66,7 @@ def again(error: BaseException) -> BaseException:
 
 
 class ByteCache:
-    """The values used last, of together at most `capacity_bytes`. For any thread."""
+    """The last used values, at most `capacity_bytes` in all. For any thread."""
 
     def __init__(self, capacity_bytes: int) -> None:
         self.capacity_bytes = capacity_bytes
@@ -75,12 +74,12 @@ class ByteCache:
         self._lock = threading.Lock()
         self._flights: dict[Hashable, Flight[Any]] = {}
         self.hits = 0
-        """Values that were there. Counted without the lock, so that it may fall a few short."""
+        """Cache hits. Counted without the lock, so a few may be missing."""
         self.misses = 0
-        """Values that had to be made."""
+        """Cache misses."""
 
     def get(self, key: Hashable) -> Any | None:
-        """The value, which is now the one used last, or None."""
+        """The value, or None. It becomes the last used one."""
         with self._lock:
             value = self._kept.get(key)
             if value is not None:
@@ -88,7 +87,7 @@ class ByteCache:
             return value
 
     def put(self, key: Hashable, value: Sized) -> bool:
-        """Keep a value, and let go of those used least; false if it is larger than all there is."""
+        """Keep a value, and drop the least used ones; False if it is larger than the cache."""
         if value.nbytes > self.capacity_bytes:
             return False
         with self._lock:
@@ -97,15 +96,15 @@ class ByteCache:
         return True
 
     def drop(self, key: Hashable) -> None:
-        """Let go of a value, if it is there."""
+        """Drop a value, if it is cached."""
         with self._lock:
             self._kept.pop(key, None)
 
     def cool(self, keys: Iterable[Hashable]) -> None:
-        """Let these values go before all others, the last of them first.
+        """Mark values to be dropped before all others, the last of them first.
 
-        For who reads more than there is room for again and again in one order: what was read last is
-        what will not be wanted for longest.
+        For repeated reads in one order of more than fits into the cache: what was read last is needed again
+        last.
         """
         with self._lock:
             for key in keys:
@@ -114,10 +113,10 @@ class ByteCache:
                     self._kept.cold[key] = None
 
     def fetch(self, key: Hashable, make: Callable[[], V]) -> V:
-        """The value; made if it is not there, by one of those who want it while the others wait.
+        """The value. If it is not cached, one thread makes it, and others that need it wait.
 
-        An error reaches all who wait, and is not kept. A value larger than all there is room for is
-        given to them, and not kept either.
+        An error is raised in all of them, and is not cached. A value larger than the cache is returned and
+        not cached.
         """
         with self._lock:
             value = self._kept.get(key)
@@ -150,7 +149,7 @@ class ByteCache:
             del self._flights[key]
 
     def status(self) -> dict[str, int | float]:
-        """What there is to tell, for control files."""
+        """Sizes and counts, for the control files."""
         with self._lock:
             return {
                 "bytes": self._kept.currsize,

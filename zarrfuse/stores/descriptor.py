@@ -1,7 +1,6 @@
-"""Reads from a descriptor: all that was asked for, and without waiting if that was asked for. Closes it.
+"""Reads, writes, copies, syncs and closes by file descriptor.
 
-Owns what may be asked without waiting of the file system that a descriptor lies on. Used by the
-stores whose bytes lie in files.
+Owns which calls on a file system can wait for a server. Used by stores whose bytes lie in files.
 """
 
 import ctypes
@@ -12,8 +11,8 @@ from contextlib import contextmanager, suppress
 
 from zarrfuse.errors import Stale
 
-# `f_type` of statfs(2) where an open or a stat may ask a server or another process, although the
-# kernel has cached the name.
+# `f_type` (statfs(2)) of file systems in which an open or a stat may wait for a server or another process,
+# although the kernel has cached the dentry.
 _REMOTE = frozenset(
     {
         0x65735546,  # FUSE, virtiofs
@@ -32,7 +31,7 @@ _REMOTE = frozenset(
     }
 )
 _CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
-# Errors of copy_file_range(2) that say that it cannot, not that the disk could not.
+# Errors of copy_file_range(2) for "not supported", other than those of the disk.
 _CANNOT_COPY = frozenset(
     {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
 )
@@ -41,7 +40,7 @@ _fstatfs.argtypes = [ctypes.c_int, ctypes.c_void_p]
 
 
 def is_remote(fd: int) -> bool:
-    """Whether opening and stat of what lies there may wait for a server, or another process."""
+    """Whether open and stat on the file system of `fd` may wait for a server or another process."""
     status = (ctypes.c_long * 64)()  # longer than any `struct statfs`; `f_type` comes first
     if _fstatfs(fd, status):
         return True
@@ -49,7 +48,7 @@ def is_remote(fd: int) -> bool:
 
 
 def close_quietly(fd: int) -> None:
-    """Close a descriptor through which nothing was written that is kept: close(2) may fail all the same."""
+    """Close a descriptor, and ignore errors of close(2): nothing that counts was written through it."""
     with suppress(OSError):
         os.close(fd)
 
@@ -65,7 +64,7 @@ def closing_on_error(fd: int) -> Iterator[None]:
 
 
 def sync_folder(fd: int) -> None:
-    """Wait until the names in a folder will outlive the machine, where the file system can do that."""
+    """Make the names in a folder durable (`fsync`), if the file system supports that."""
     try:
         os.fsync(fd)
     except OSError as error:
@@ -74,9 +73,9 @@ def sync_folder(fd: int) -> None:
 
 
 def copied_by_kernel(source: int, start: int, stop: int, target: int) -> int:
-    """Copy bytes [start, stop) of one file to the beginning of another, as far as the kernel does that.
+    """Copy bytes [start, stop) of one file to the beginning of another, as far as the kernel can.
 
-    How many bytes those are: 0 between most file systems.
+    Returns the number of copied bytes: 0 between most file systems.
     """
     at = start
     while at < stop:
@@ -93,7 +92,7 @@ def copied_by_kernel(source: int, start: int, stop: int, target: int) -> int:
 
 
 def write_full(fd: int, data: bytes | memoryview, offset: int, name: str) -> None:
-    """Write all of `data` at `offset`. Raises `OSError`, with `name` in ENOSPC where nothing is taken."""
+    """Write all of `data` at `offset`. Raises `OSError`; ENOSPC names the file `name`."""
     rest = memoryview(data).cast("B")
     while rest:
         count = os.pwrite(fd, rest, offset)
@@ -106,8 +105,8 @@ def write_full(fd: int, data: bytes | memoryview, offset: int, name: str) -> Non
 def read_full(fd: int, buffer: memoryview, offset: int, name: str, *, wait: bool) -> None:
     """Fill `buffer` from `offset` on; without waiting, from the page cache alone (`RWF_NOWAIT`).
 
-    Raises `BlockingIOError` for what is not there, and `Stale`, with `name`, where the file ends
-    before the buffer is full.
+    Raises `BlockingIOError` for bytes that are not cached, and `Stale` with `name` if the file ends before
+    the buffer is full.
     """
     flags = 0 if wait else os.RWF_NOWAIT
     while buffer:

@@ -1,4 +1,4 @@
-"""Chooses the store for a source. Used by `daemon`, `info`, `check` and `plain_store`."""
+"""Chooses the store for a source. Used by `mount`, `cli`, `check` and `zarr_python`."""
 
 import os
 import re
@@ -15,15 +15,15 @@ _HTTP = ("http", "https")
 
 
 def is_url(source: str) -> bool:
-    """Whether a source is a URL, which is no path and must not be made an absolute one."""
+    """Whether a source is a URL rather than a path."""
     return scheme_of(source) is not None
 
 
 def open_store(source: str, *, follow_symlinks: bool = False, writable: bool = False) -> Store:
     """The store for a path or URL: a folder, a zip file, or the keys below `s3://bucket/prefix`.
 
-    With `writable`, a `base.WritableStore`. Raises `SourceError`. A store of a URL must be opened in the
-    process that uses it: it does not survive a fork.
+    With `writable`, it is a `base.WritableStore`. Raises `SourceError`. The store of a URL does not survive
+    a fork: open it in the process that uses it.
     """
     scheme = scheme_of(source)
     if scheme in SCHEMES:

@@ -1,7 +1,7 @@
-"""Threads, and memory for what they make, where a store may never answer.
+"""A bounded thread pool, and a bounded memory budget, for calls that may never return.
 
-Owns the bounds: so many threads, so many bytes under way. Used where many reads of a store are made
-at once: by `keys_store` and by what decodes chunks. It knows no stores.
+Used where many reads of a store run at once: by `zarr_python` and by what decodes chunks. It must not know
+stores.
 """
 
 import threading
@@ -19,10 +19,10 @@ _LOOK_AGAIN_S = 1.0
 
 
 class Threads(Executor):
-    """At most `most` threads, made when they are needed.
+    """At most `most` threads, started when they are needed.
 
-    Unlike those of `ThreadPoolExecutor`, no program waits for them at its end: one that waits for a
-    store which never answers would keep it.
+    Unlike with `ThreadPoolExecutor`, the interpreter does not wait for them at exit: one of them may wait
+    for a store that never answers.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -35,7 +35,7 @@ class Threads(Executor):
 
     @property
     def waiting(self) -> int:
-        """Calls that no thread has begun yet."""
+        """The number of calls that no thread has begun."""
         return len(self._todo)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -55,7 +55,7 @@ class Threads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
-        """Begin nothing more. Never waits for what is under way; whatever has not begun is cancelled."""
+        """Cancel calls that have not begun. Does not wait for running ones."""
         with self._wake:
             self._closed = True
             while self._todo:
@@ -84,10 +84,10 @@ class Threads(Executor):
 
 
 class Budget:
-    """So many bytes may be under way at one time; one that needs more than that goes alone.
+    """A limit of bytes that are in use at one time; a larger request runs alone.
 
-    What has been under way for `patience_s` no longer counts: it waits for a store, and others must
-    not wait with it.
+    A request that has run for `patience_s` no longer counts: it waits for a store, and others must not wait
+    for it.
     """
 
     def __init__(self, most_bytes: int, patience_s: float = 5.0) -> None:
@@ -98,12 +98,12 @@ class Budget:
 
     @property
     def taken_bytes(self) -> int:
-        """All that is under way."""
+        """The bytes in use."""
         return sum(nbytes for nbytes, _ in list(self._taken.values()))
 
     @contextmanager
     def taken(self, nbytes: int) -> Iterator[None]:
-        """Wait until there is room for `nbytes`, and take it for as long as the block lasts."""
+        """Wait until `nbytes` are free, and use them within the block."""
         ticket = object()
         with self._change:
             while self._counted() and self._counted() + nbytes > self._most_bytes:

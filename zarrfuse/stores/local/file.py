@@ -1,7 +1,7 @@
 """An open file of a local store that is read and written in place.
 
-Owns the system calls on its descriptor, what is told of a file's status, and how that is changed. Used by
-`local` and `local_writing`; it knows neither keys of folders nor who else has the file open.
+Owns the system calls on its descriptor, and how a file's status becomes an entry and is changed. Used by
+`store` and `writing`. It must not know folders.
 """
 
 import os
@@ -58,17 +58,17 @@ class LocalFile(Writer):
 
     @property
     def access(self) -> Access:  # type: ignore[override]
-        """Mode and owner, as of now."""
+        """Mode and owner now."""
         return Access.of(os.fstat(self._fd))
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """How many bytes the file has now."""
+        """Bytes in the file now."""
         return os.fstat(self._fd).st_size
 
     @property
     def mtime_ns(self) -> int:  # type: ignore[override]
-        """When it was last changed, as of now."""
+        """Its modification time now."""
         return os.fstat(self._fd).st_mtime_ns
 
     def seen(self) -> Entry:
@@ -76,7 +76,7 @@ class LocalFile(Writer):
         return entry_at("", os.fstat(self._fd))
 
     def fileno(self) -> int:
-        """The descriptor, for who copies from it; it stays this file's to close."""
+        """The descriptor, to copy from; the file closes it."""
         return self._fd
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:

@@ -1,16 +1,16 @@
-"""The folder of our own in a store on this machine, `.zarrfuse/`: who may be believed in it.
+"""The workspace of a local store, `.zarrfuse/`: which files in it are trusted.
 
-Owns the rule which folders and files in it count, and opens them. Used by `local`, and by `writing`, which
-keeps its journals, locks and temporary files there. All is opened beneath the root of the store, never
-through a symlink, and judged by its own descriptor. What does not count is told of once, by name; it is
-neither used nor deleted.
+Owns the rule of trust, and opens files of the workspace. Used by `store`, and by `transactions`, which
+keeps journals, locks and temporary files there. Everything is opened beneath the root of the store, never
+through a symlink, and checked by its own descriptor. What is not trusted is neither used nor deleted, and
+is logged once.
 
-What is in a folder of a process that counts was put there by who may, and is not judged once more: a
-temporary part has the owner and mode already with which it will be stored.
+A file or folder is trusted if it belongs to the user of this process or, for root, to the owner of the
+store's root, and if nobody else may write or replace it. Users who write a store together share a group: if
+the group of the root may write it, and others may not, what belongs to that group is trusted, too.
 
-What counts belongs to who runs this process or, for root, to the owner of the store's root; nobody else
-may write it, or put something else in its place. People who write one store together do so by a group:
-where the root may be written by its group, and not by everybody, what belongs to that group counts, too.
+Files in a trusted folder of a process are not checked again: a temporary part has the owner and mode
+already with which it will be stored.
 """
 
 import errno
@@ -52,9 +52,9 @@ class OwnFolder:
         self._told: set[str] = set()
 
     def open(self, path: bytes, flags: int, *, wait: bool = True) -> int:
-        """A descriptor of what is at `path` in it (empty: itself).
+        """A descriptor of the file or folder at `path` in it (empty: itself).
 
-        Raises `Denied` for what does not count, and `OSError` as `beneath.open_beneath`.
+        Raises `Denied` if it is not trusted, and `OSError` as `beneath.open_beneath`.
         """
         names = path.split(b"/") if path else []
         if any(name in (b"", b".", b"..") for name in names):
@@ -79,9 +79,9 @@ class OwnFolder:
         return fd
 
     def open_in(self, folder: int, name: str, flags: int) -> int:
-        """The same for a name in the folder itself, which is open as `folder`.
+        """The same for a name in the workspace, which is open as `folder`.
 
-        Raises `Denied` where the system does not let this user open it.
+        Raises `Denied`, also if this user may not open it.
         """
         shown = os.path.join(OWN_NAME, name)
         path = os.fsencode(name)
@@ -91,7 +91,7 @@ class OwnFolder:
             raise self._refused(shown, "may not be used by this user") from None
 
     def opened(self) -> int:
-        """The folder itself as a descriptor, private if it can be. Raises as `open_in`."""
+        """A descriptor of the workspace, which is made private if possible. Raises as `open_in`."""
         try:
             fd = self._in_time(lambda: self.open(b"", _LIST))
         except PermissionError:
@@ -102,7 +102,7 @@ class OwnFolder:
         return fd
 
     def _in_time(self, open_: Callable[[], int]) -> int:
-        """What `open_` opens. Who has just made it lets the others of his group in a moment later."""
+        """The result of `open_`, tried again for a moment: its maker may just be opening it to the group."""
         until = time.monotonic() + _LET_IN_WITHIN_S
         while True:
             try:
@@ -131,10 +131,10 @@ class OwnFolder:
         return below
 
     def make(self) -> int:
-        """The folder as a descriptor; it is made if it is not there.
+        """A descriptor of the workspace, which is made if it is missing.
 
-        Raises `Denied` if it does not count, or could not be kept from others, and `NotFound` if the
-        root is gone.
+        Raises `Denied` if it is not trusted, or cannot be protected from others, and `NotFound` if the root
+        was deleted.
         """
         self.refuse_root()
         for _ in range(_RACES_TOLERATED):
@@ -157,7 +157,7 @@ class OwnFolder:
         raise OSError(errno.EBUSY, f"{self.path} is made and deleted all the time")
 
     def _sync_root(self) -> None:
-        """Journals are synced in the folder; they outlive the machine only if its own name does."""
+        """Make the name of the workspace durable, without which its journals are not."""
         with suppress(PermissionError):  # the root may be written and not read
             fd = os.open(".", _LIST | os.O_CLOEXEC, dir_fd=self.root.fd)
             try:
@@ -166,7 +166,7 @@ class OwnFolder:
                 os.close(fd)
 
     def is_there(self) -> bool:
-        """Whether there is anything of its name, which may count or not: somebody may be storing."""
+        """Whether the workspace exists, trusted or not: another process may be storing."""
         try:
             os.stat(_OWN, dir_fd=self.root.fd, follow_symlinks=False)
         except OSError:
@@ -174,11 +174,11 @@ class OwnFolder:
         return True
 
     def delete(self) -> None:
-        """Delete the folder itself, if it is empty. Raises `OSError`."""
+        """Delete the workspace, if it is empty. Raises `OSError`."""
         os.rmdir(_OWN, dir_fd=self.root.fd)
 
     def hold(self, name: str, fd: int) -> None:
-        """A folder that this process has made in it: from now on it is the one of that name."""
+        """Use this open folder, which this process has made, for its name from now on."""
         self._held[os.fsencode(name)] = fd
 
     def let_go(self, name: str) -> None:
@@ -186,7 +186,7 @@ class OwnFolder:
         self._held.pop(os.fsencode(name), None)
 
     def _set_mode(self, fd: int) -> None:
-        """Let those write it who write the store together, and nobody else look into it."""
+        """Open it to the group that writes the store together, and to nobody else."""
         own, root = os.fstat(fd), self.root.status()
         if os.geteuid() not in (0, own.st_uid):
             return
@@ -202,13 +202,13 @@ class OwnFolder:
     # -- who is believed
 
     def is_private(self, status: os.stat_result) -> bool:
-        """Whether nobody may open it but its owner, and the group that writes the store together."""
+        """Whether only its owner, and the group that writes the store together, may open it."""
         root = self.root.status()
         is_of_group = _is_shared(root) and status.st_gid == root.st_gid
         return not status.st_mode & (S_IRWXO if is_of_group else S_IRWXO | S_IRWXG)
 
     def refuse_root(self) -> None:
-        """Raises `Denied` where others could put theirs in the place of the folder."""
+        """Raises `Denied` if others could replace the workspace."""
         fault = _root_fault(self.root.status())
         if fault is not None:
             raise self._refused("", fault)

@@ -1,12 +1,12 @@
-"""Whose a file or folder is that this process has made: owner, group, mode and ACL.
+"""Sets owner, group, mode and ACL of new files and folders.
 
-Owns what is set when something gets its name. All is set through the descriptor of the new file, before it
-has that name. Used by `local_writing`.
+They are set through the descriptor of the new file before it gets its name. Used by `writing`.
 
-A file that replaces another takes over from that. A new one is as it is to be (`given`), or as
-`access.new_file` says, with the default ACL of its folder. Only root can give files away; anybody else
-keeps the group if he can, and where he cannot, the group gets no more than others. Setuid and setgid are
-not taken over, as other bytes may be in it, nor set for an owner or group that could not be given.
+A file that replaces another one takes over its owner, group, mode and ACL. A new one has those that are
+given, or those of `access.new_file` with the default ACL of its folder. Only root can set the owner. Other
+users keep the group if they can; if not, the group gets no more permissions than others. Setuid and setgid
+are not taken over, because the bytes may be others, and are not set for an owner or group that could not be
+set.
 """
 
 import errno
@@ -32,9 +32,9 @@ _PERMISSIONS = 0o777
 
 
 def like_replaced(fd: int, folder: int, name: str) -> None:
-    """Give a new file what it is to have under a name in a folder, which it is about to be renamed to.
+    """Give a new file, before it is renamed to a name in a folder, the owner, mode and ACL for that name.
 
-    `fd` is open, not by path alone; `folder` may be.
+    `fd` must not be an O_PATH descriptor; `folder` may be one.
     """
     try:
         old = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -51,20 +51,20 @@ def like_replaced(fd: int, folder: int, name: str) -> None:
 
 
 def like(fd: int, old: int) -> None:
-    """Give a new file what another one has, which is open, perhaps by path alone."""
+    """Give a new file the owner, mode and ACL of an open one, which may be an O_PATH descriptor."""
     _give(fd, Access.of(os.fstat(old)), _acl(old, _ACL))
 
 
 def give(fd: int, access: Access) -> None:
-    """Give a new file an owner, group and mode, as far as that is allowed, and no ACL."""
+    """Set owner, group and mode of a new file, as far as permitted, and remove its ACL."""
     _give(fd, access, None)
 
 
 def make_file(folder: int, name: str, flags: int, given: Access | None) -> int:
     """Make a file in a folder and open it; the descriptor.
 
-    `given`: its mode, owner and group, as far as they can be given. Without, it has the mode that the umask
-    leaves, and belongs to who owns the folder if this process is root. Raises `FileExistsError`.
+    `given`: its mode, owner and group, as far as they can be set. None: the mode by the umask, and the
+    owner of the folder if this process is root. Raises `FileExistsError`.
     """
     mode = 0o666 if given is None else _first_mode(folder, given)
     new = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -81,7 +81,7 @@ def make_file(folder: int, name: str, flags: int, given: Access | None) -> int:
 def make_folder(folder: int, name: str, given: Access | None) -> None:
     """Make a folder in a folder; `given`: see `make_file`.
 
-    Another one that was put in its place meanwhile is left alone.
+    One that replaced it meanwhile is not changed.
     """
     above = Access.of(os.fstat(folder))
     os.mkdir(name, 0o777 if given is None else _first_mode(folder, given), dir_fd=folder)
@@ -104,9 +104,9 @@ def make_folder(folder: int, name: str, given: Access | None) -> None:
 
 
 def make_symlink(folder: int, name: str, text: str, given: Access | None) -> None:
-    """Make a symlink in a folder; `given`: whose it is to be, without its mode; see `make_file`.
+    """Make a symlink in a folder; `given`: its owner and group; see `make_file`.
 
-    What was put in its place meanwhile is left alone.
+    A file that replaced it meanwhile is not changed.
     """
     os.symlink(text, name, dir_fd=folder)
     if given is None:
@@ -127,10 +127,10 @@ def make_symlink(folder: int, name: str, text: str, given: Access | None) -> Non
 
 
 def _first_mode(folder: int, given: Access) -> int:
-    """With which mode to make what is given away or opened up by `_give_new`, in a folder.
+    """The mode with which to create what `_give_new` will set.
 
-    A default ACL counts in the place of the umask, which the kernel has applied before this process is
-    asked: so the group's bits do not limit it, unless there are none.
+    In a folder with a default ACL the umask does not apply, but the kernel has applied it to the request of
+    the program. So the bits of the group do not limit the ACL, unless there are none.
     """
     mode = given.mode & _PERMISSIONS
     if _acl(folder, _DEFAULT_ACL) is None:
@@ -139,7 +139,7 @@ def _first_mode(folder: int, given: Access) -> int:
 
 
 def _give_new(fd: int, folder: int, given: Access) -> None:
-    """Set owner, group and mode of a new, empty file or folder; with a default ACL the mode is right."""
+    """Set owner, group and mode of a new, empty file or folder; a default ACL has set the mode already."""
     is_of_group = _chown(fd, given.uid, given.gid)
     status = os.fstat(fd)
     mode = S_IMODE(status.st_mode)
@@ -166,7 +166,7 @@ def _make_new(fd: int, folder: int) -> None:
 
 
 def _give(fd: int, access: Access, acl: bytes | None) -> None:
-    """Set owner, then mode, which a change of owner may change, then the ACL."""
+    """Set the owner, then the mode, which a change of owner may clear, then the ACL."""
     mode = access.mode & _PERMISSIONS
     if not _chown(fd, access.uid, access.gid):
         acl = None  # it is about another group
@@ -187,12 +187,12 @@ def _give(fd: int, access: Access, acl: bytes | None) -> None:
 
 
 def _like_others(mode: int) -> int:
-    """A mask that leaves the group what others have."""
+    """A mask that reduces the permissions of the group to those of others."""
     return ~0o070 | (mode & 0o007) << 3
 
 
 def _chown(fd: int, uid: int, gid: int) -> bool:
-    """Set owner and group as far as that is allowed; whether the group is the one that was asked for."""
+    """Set owner and group as far as permitted; returns whether the group was set."""
     status = os.fstat(fd)
     if (status.st_uid, status.st_gid) == (uid, gid):
         return True
@@ -208,7 +208,7 @@ def _chown(fd: int, uid: int, gid: int) -> bool:
 
 
 def _acl(fd: int, name: str) -> bytes | None:
-    """An ACL; None if there is none. By /proc: a descriptor that is a path alone cannot be used."""
+    """The ACL of a file, or None. It is read through /proc, which works for O_PATH descriptors."""
     try:
         return os.getxattr(f"/proc/self/fd/{fd}", name)
     except OSError as error:
@@ -218,7 +218,7 @@ def _acl(fd: int, name: str) -> bytes | None:
 
 
 def _for_a_file(default: bytes) -> tuple[int, bytes]:
-    """Mode and ACL that a file has which is made in a folder with a default ACL: as acl(5) says."""
+    """Mode and ACL of a new file in a folder with a default ACL. Source: acl(5)."""
     owner, group_, mask, others = 0x01, 0x04, 0x10, 0x20
     entries = list(_ACL_ENTRY.iter_unpack(default[_ACL_HEADER.size :]))
     tags = {tag for tag, _, _ in entries}

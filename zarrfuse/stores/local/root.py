@@ -1,9 +1,9 @@
-"""The folder that a local store is. Every path of the store begins at its descriptor.
+"""The root folder of a local store. Every path of the store begins at its descriptor.
 
-Owns the descriptor, and the rule for a folder that is deleted and made anew. Used by `local` and
-`own_folder`. A folder that is moved stays the root, whatever takes its place. One that was deleted is
-followed by a new one only at the path of before, without symlinks (its owner could point one anywhere),
-and only if that belongs to the same user. Until then nothing is found below the deleted one.
+Owns the descriptor, and the rule for a folder that is deleted and made again. A folder that is moved stays
+the root. After the root was deleted, a new folder at the same path becomes the root, if the path has no
+symlinks (which could be pointed anywhere) and the owner is the same. Until then the store is empty. Used by
+`store` and `own_folder`.
 """
 
 import os
@@ -16,7 +16,7 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class Root:
-    """An open folder; `path` is where it was when it was opened, without symlinks.
+    """An open folder; `path`: its path when it was opened, without symlinks.
 
     Raises `SourceError` when `source` is no folder or cannot be read.
     """
@@ -35,11 +35,11 @@ class Root:
         self._uid = os.fstat(self.fd).st_uid
 
     def status(self) -> os.stat_result:
-        """Owner, group and mode of the folder, as of now."""
+        """Owner, group and mode of the folder now."""
         return os.fstat(self.fd)
 
     def follow(self) -> bool:
-        """Take the folder that is now at the path if the one that was opened is deleted."""
+        """If the folder was deleted, open the new one at its path; returns whether there is one."""
         if os.fstat(self.fd).st_nlink:
             return False
         try:
@@ -55,7 +55,7 @@ class Root:
         return True
 
     def path_now(self) -> str:
-        """Where the folder is now. A path is no proof: who opens it begins at the descriptor."""
+        """The path of the folder now, for messages: files are opened by the descriptor."""
         try:
             return os.readlink(f"/proc/self/fd/{self.fd}")
         except OSError:  # without /proc

@@ -1,7 +1,7 @@
-"""One sync of a folder for all who wait for one.
+"""Shares one sync of a folder between all threads that wait for one.
 
-Owns who syncs and who waits. Used by `local_writing`: chunks that are stored at the same time put
-names into the same folders, and a sync takes as long as storing a small file.
+Used by `writing`: chunks that are stored at the same time have names in the same folders, and a sync takes
+as long as storing a small file.
 """
 
 import threading

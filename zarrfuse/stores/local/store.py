@@ -1,13 +1,13 @@
-"""A folder of the local file system (or of one the kernel mounts) as a store.
+"""A folder of a mounted file system as a store.
 
-Owns every system call on the user's files. It never leads outside its folder: the kernel refuses
-each path that would (`beneath`). What a name is, is decided once, here:
+Owns the system calls that read the user's files. No path leads out of the folder: the kernel refuses those
+that would (`beneath`). The types of names are:
 
-* a symlink that stays inside the folder: a link, so that the kernel of who asks walks it, and refuses
-  loops. One to a file is that file for who asks with `follow`;
-* a symlink that leads outside: a file that is denied to everyone, whatever is there, unless symlinks are
+* a symlink within the folder is a symlink, which the kernel follows on the mount; with `follow`, one to a
+  file is that file;
+* a symlink that leads out of the folder is a denied file, whatever it leads to, unless symlinks are
   followed;
-* FIFOs, sockets and devices: not there.
+* FIFOs, sockets and devices are not shown.
 """
 
 import errno
@@ -49,10 +49,10 @@ class LocalReader(Reader):
         self.access = Access.of(status)
         self.identity = status.st_ino
         self.file = (status.st_dev, status.st_ino)
-        """Which file it is."""
+        """Device and inode number."""
 
     def fileno(self) -> int:
-        """The descriptor, for who copies from it; it stays this reader's to close."""
+        """The descriptor, to copy from; the reader closes it."""
         return self._fd
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
@@ -99,7 +99,7 @@ class LocalStore(Store):
                         status = found.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue  # gone since
-                    except OSError:  # a mount that nobody serves any more: the rest can be listed
+                    except OSError:  # a dead mount: the rest can be listed
                         kind = subfolder if found.is_dir(follow_symlinks=False) else file
                         yield Entry(found.name, kind, 0, 0, True)
                         continue
@@ -171,7 +171,7 @@ class LocalStore(Store):
         return (status.st_dev, status.st_ino) == reader.file
 
     def readlink(self, key: str) -> str:
-        """See `base.Store`. An absolute text, and one that climbs over the root, is made relative."""
+        """See `base.Store`. A target that is absolute, or leads over the root, is made relative."""
         text = self._text_inside(key)
         if text is None:
             raise Denied(f"the symlink {key} leads out of {self.root.path}")
@@ -245,7 +245,7 @@ class LocalStore(Store):
         return error
 
     def _real(self, key: str) -> str:
-        """The path that a key leads to, as of now. What is there is opened beneath the root."""
+        """The path that a key leads to now. It is opened beneath the root."""
         return os.path.realpath(os.path.join(self.root.path_now(), key))
 
     def _inside(self, real: str) -> str | None:
@@ -257,10 +257,10 @@ class LocalStore(Store):
         return real[len(below) :] if real.startswith(below) else None
 
     def _text_inside(self, key: str) -> str | None:
-        """What to tell of a symlink: its text, or a relative one that leads to the same.
+        """The target to show for a symlink: its text, or a relative path to the same place.
 
-        None where it leads out of the root. Who is told follows it with rights of his own, from where the
-        mount shows the key. Raises `NotFound`.
+        None if it leads out of the root. The reader follows it on the mount, with permissions of his own.
+        Raises `NotFound`.
         """
         try:
             fd = self._open(key, _LOOK)
@@ -277,9 +277,9 @@ class LocalStore(Store):
         return None if inside is None else os.path.relpath(f"/{inside}", f"/{folder}")
 
     def _stays_inside(self, key: str, text: str) -> bool:
-        """Whether no step on the way of a symlink `key` that says `text` is outside of the root.
+        """Whether every step of the path of the symlink `key` with the target `text` is within the root.
 
-        What it leads to need not be there. Nothing outside is looked at, such as a mount of this store.
+        The target need not exist. Nothing outside is looked up, such as a mount of this store.
         """
         path = os.path.join(os.path.dirname(key), text)
         led_to = os.path.normpath(path)
@@ -327,9 +327,9 @@ class LocalStore(Store):
     def _access_through(
         self, real: str, inside: str | None, target: os.stat_result
     ) -> Access | None:
-        """What the target of a symlink permits to who has to come there through all folders above.
+        """The access of the target of a symlink, restricted by all folders above it.
 
-        These the kernel does not check where the target is shown in the place of the symlink.
+        The kernel does not check these if the target is shown instead of the symlink.
         """
         top = "/" if inside is None else self.root.path_now()
         folder = os.path.dirname(real)
@@ -343,10 +343,10 @@ class LocalStore(Store):
         return all_of(found)
 
     def _not_followed(self, key: str, status: os.stat_result) -> Entry | None:
-        """The entry of a symlink as such: a link, or denied.
+        """The entry of a symlink itself, which may be denied.
 
-        Nothing is told of what is outside, not even whether it is there: this process may be allowed to
-        see more than who asks.
+        It must not tell whether a target outside of the root exists: this process may see more than the
+        caller.
         """
         name = key.rpartition("/")[2]
         try:

@@ -1,12 +1,11 @@
-"""A folder of the local file system as a store that can be written.
+"""A folder of a mounted file system as a store that can be written.
 
-Owns every system call that changes names or stores bytes below the folder. Used by `opening`, for mounts
-and stores that may write; it knows neither chunks nor journals (`writing`). It never leaves its folder:
-the folder of a name is opened as for reading (`local`, `beneath`), and the name itself is changed by a
-call relative to that descriptor, which follows no symlink. A symlink is renamed and deleted as itself,
-and replaced by what is stored under its name; only what is edited in place is where it leads.
+Owns the system calls that change names or store bytes below the folder. Used by `opening`. It must not know
+chunks or journals. No call leaves the folder: the folder of a name is opened as for reading (`beneath`),
+and the name is changed relative to that descriptor, without following symlinks. A symlink is renamed,
+deleted and replaced as itself; `edit` alone follows it.
 
-What is one step, so that whoever looks, or a process that dies, finds it before or after and never between:
+These are atomic, also if the process is killed:
 
 * `put`: the bytes are written to a file in `.zarrfuse/`, then renamed onto the key (with `new`: linked to
   it). A process that dies may leave a `put-*` there. A key in a folder of `.zarrfuse/` belongs to one
@@ -17,7 +16,7 @@ What is one step, so that whoever looks, or a process that dies, finds it before
 * A file that is renamed out of `.zarrfuse/` into a folder on another file system is copied next to its new
   name, renamed there, and deleted; a process that dies may leave the copy (`*.partial`) or the source.
 
-Writing through `edit` is not: it is what it is on a disk.
+Writing through `edit` is not atomic, as on a disk.
 """
 
 import ctypes
@@ -76,9 +75,8 @@ if _renameat2 is not None:  # not in every C library
 class WritableLocalStore(LocalStore, WritableStore):
     """The files below one folder, to be read and written. Implements `base.WritableStore`.
 
-    Raises `SourceError` when `root` is no folder, cannot be read, or lies on a file system that is
-    mounted read-only. Whose a new file or folder is, and its mode, `ownership` says; a file that is
-    replaced hands owner, mode and ACL on.
+    Raises `SourceError` if `root` is no folder, cannot be read, or lies on a read-only file system.
+    `ownership` has the rules for owner, mode and ACL of new and replaced files.
     """
 
     in_place = True
@@ -217,7 +215,7 @@ class WritableLocalStore(LocalStore, WritableStore):
             _link(folder, name, new_folder, new_name)
 
     def symlink(self, key: str, text: str, given: Access | None = None) -> None:
-        """See `base.WritableStore`. What it leads to need not be there."""
+        """See `base.WritableStore`. The target need not exist."""
         if not self._stays_inside(key, text):
             raise Denied(f"{key}: a symlink to {text} would lead out of {self.root.path}")
         with self._at(key) as (folder, name), _ours(key):
@@ -246,7 +244,7 @@ class WritableLocalStore(LocalStore, WritableStore):
                 raise
 
     def sync_folder(self, key: str) -> None:
-        """See `base.WritableStore`. Nothing happens on file systems that cannot do that."""
+        """See `base.WritableStore`. Does nothing on file systems that do not support it."""
         self._syncs.wait(key)
 
     def _sync_folder(self, key: str) -> None:
@@ -287,7 +285,7 @@ class WritableLocalStore(LocalStore, WritableStore):
 
     @contextmanager
     def _dressing(self, like: Like | None) -> Iterator[Callable[[int], None] | None]:
-        """What gives a new file the owner and mode of `like`; None of None."""
+        """A function that gives a new file the owner and mode of `like`; None for None."""
         if isinstance(like, str):
             with self._at(like) as (folder, name):
                 yield partial(ownership.like_replaced, folder=folder, name=name)
@@ -393,7 +391,7 @@ def _refuse_symlink(folder: int, name: str, key: str) -> None:
 
 @contextmanager
 def _ours(what: str) -> Iterator[None]:
-    """Raises our exceptions for what the system says of a name. Others pass as they are."""
+    """Turn errors of system calls on a name into exceptions of `errors`; others are raised as they are."""
     try:
         yield
     except FileExistsError:
