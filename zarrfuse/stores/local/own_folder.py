@@ -102,7 +102,7 @@ class OwnFolder:
         return fd
 
     def _in_time(self, open_: Callable[[], int]) -> int:
-        """The result of `open_`, tried again for a moment: its maker may just be opening it to the group."""
+        """The result of `open_`, tried again for a moment: its maker may still be setting its mode."""
         until = time.monotonic() + _LET_IN_WITHIN_S
         while True:
             try:
