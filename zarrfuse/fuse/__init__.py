@@ -1,7 +1,6 @@
-"""The kernel's side: what the kernel asks of a mount, answered from a view.
+"""The kernel's side: answers FUSE requests from a view.
 
-`operations` is the class that pyfuse3 sees. It stands on parts that do not know each other's insides:
-`nodes` (inode numbers and names), `folders` (look-ups and listings), `files` (what is open, and when it is
-stored), `names` (changes of names), `replies` (attributes), `workers` (threads) and `eager` (the event
-loop). None of them knows Zarr, parts or chunks.
+`operations` is the class that pyfuse3 calls. It uses `nodes` (inodes), `folders` (lookups and listings),
+`files` (open files, and when they are stored), `names` (changes of names), `replies` (attributes),
+`workers` (threads) and `eager` (the event loop). Used by `mount`. It must not know Zarr, parts or chunks.
 """

@@ -1,13 +1,12 @@
-"""Waits for kernel requests without parking in trio between them.
+"""Waits for kernel requests without parking the task in trio between them.
 
-Half the cost of a small request is trio's scheduling: a task that waits for `/dev/fuse` to become
-readable is parked, and woken through epoll, although the next request is mostly there already or
-comes within microseconds. pyfuse3 waits through its module global `trio`, which its own asyncio
-support replaces too. Here a stand-in takes that place; it looks at the descriptor first, and only
-parks when nothing comes.
+Half the cost of a small request is trio's scheduling: a task that waits for `/dev/fuse` to become readable
+is parked, and woken through epoll, although the next request is mostly there already or comes within
+microseconds. pyfuse3 waits through its module global `trio`, which its own asyncio support replaces, too.
+`install` replaces it by an object that polls the descriptor first, and parks if nothing comes.
 
-Used by `daemon`, which may leave it out: everything works without, only slower. It falls back by
-itself when pyfuse3 is not made as expected.
+Used by `mount`. Without it everything works, but slower. It does nothing if pyfuse3 is not built as
+expected.
 """
 
 import logging
@@ -23,13 +22,13 @@ import trio
 log = logging.getLogger(__name__)
 
 REQUESTS_IN_A_ROW = 32
-"""So many may be answered before other trio tasks get their turn."""
+"""How many requests may be answered before other trio tasks run."""
 SPIN_NS = 50_000
 """How long to look for the next request before parking: about what parking and waking costs."""
 
 
 class _Now:
-    """An awaitable that has happened: awaiting it makes no coroutine, and never parks."""
+    """An awaitable that is done: awaiting it makes no coroutine and never parks."""
 
     __slots__ = ()
 
@@ -41,11 +40,11 @@ _NOW = _Now()
 
 
 class _Turn:
-    """Whose turn it is to wait for requests; a lock that does not hand itself over.
+    """The lock of the task that waits for requests; releasing it does not hand it over.
 
-    `trio.Lock` gives itself to whoever waits, so that two tasks would answer requests by turns and
-    be scheduled for each. Here the task that runs may take it again at once, and one that waits is
-    woken to try: it gets the turn when the first is waiting for something else.
+    `trio.Lock` hands itself to a waiting task, so two tasks would answer requests in turns and be scheduled
+    for each. Here the running task may take the lock again at once. A waiting task is woken to try, and
+    gets it when the first one waits for something else.
     """
 
     __slots__ = ("_held", "_lot", "_waiting")
@@ -78,7 +77,7 @@ class _Turn:
 
 
 class _Waiter:
-    """Takes the place of `trio.lowlevel.wait_readable`, for the one descriptor of the session."""
+    """Replaces `trio.lowlevel.wait_readable` for the descriptor of the FUSE session."""
 
     def __init__(self, busy: Callable[[], bool]) -> None:
         self._busy = busy
@@ -87,7 +86,7 @@ class _Waiter:
         self._registered = -1
 
     def wait_readable(self, fd: int) -> Awaitable[None]:
-        """Return once `fd` has a request; at once when it has one already."""
+        """Return when `fd` has a request; at once if it has one already."""
         if fd != self._registered:
             self._poll.register(fd, select.POLLIN)
             self._registered = fd
@@ -109,9 +108,9 @@ class _Waiter:
 
 
 def install(busy: Callable[[], bool]) -> bool:
-    """Make pyfuse3 wait eagerly; `busy` tells whether store calls are out in threads.
+    """Make pyfuse3 wait eagerly; `busy`: whether store calls are running in threads.
 
-    Returns whether it did. Call once, before `pyfuse3.main`.
+    Returns whether it could. Call it once, before `pyfuse3.main`.
     """
     if getattr(pyfuse3, "trio", None) is not trio:
         log.info(

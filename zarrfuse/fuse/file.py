@@ -1,7 +1,7 @@
-"""An open file: one object for an inode, whoever has it open.
+"""An open file: one object for an inode, shared by all programs that have it open.
 
-Owns the content and that it is not closed while a thread is at it. Used by `files`; it knows neither
-the kernel nor views.
+Owns the content, and makes sure that it is not closed while a thread uses it. Used by `files`. It must not
+know the kernel or views.
 """
 
 import threading
@@ -18,9 +18,10 @@ T = TypeVar("T")
 
 
 class File:
-    """What is open under an inode. `content` is what is stored, or a working copy of it.
+    """The open file of an inode.
 
-    `writer` is the content, if it can be written. `is_made`: nothing is stored of it yet.
+    `content`: the stored file, or its working copy. `writer`: the same, if it can be written. `is_made`: it
+    is new, and not stored yet.
     """
 
     __slots__ = (
@@ -45,9 +46,9 @@ class File:
         self.handles = 0
         self.is_made = False
         self.is_broken = False
-        """Whether a write failed, so that what there is must not be stored."""
+        """Whether a write failed, so that the working copy must not be stored."""
         self.is_refused = False
-        """Whether a program was told that it cannot be stored as it is."""
+        """Whether storing it failed, and a program has got the error."""
         self._storing: trio.Lock | None = None
         self._guard = threading.Lock()
         self._calls = 0
@@ -57,42 +58,42 @@ class File:
     def _set(self, content: Reader, known: Entry, writer: Writer | None) -> None:
         self.content = content
         self.known = known
-        """What was stored when it was opened, or stored last."""
+        """The stored entry of when it was opened, or stored last."""
         self.writer = writer
         self.copy = writer if isinstance(writer, WorkingCopy) else None
-        """The working copy, if it is one."""
+        """The content, if it is a working copy."""
         self.is_live = content.is_live
-        """Whether it is the stored file itself, so that its size and time are those of now."""
+        """Whether the content is the stored file itself, which others may change in place."""
 
     @property
     def storing(self) -> trio.Lock:
-        """Held while it is stored, and while it gets another name or none."""
+        """The lock that is held while it is stored, renamed or deleted."""
         if self._storing is None:
             self._storing = trio.Lock()
         return self._storing
 
     @property
     def is_changed(self) -> bool:
-        """Whether it holds what has not been stored."""
+        """Whether it has changes that are not stored."""
         copy = self.copy
         return self.is_broken or (copy is not None and copy.changed)
 
     @property
     def is_ahead(self) -> bool:
-        """Whether what is stored, if anything, is not what it holds, or is just becoming that."""
+        """Whether the stored file is not up to date with it: it is new, changed, or being stored."""
         if self.writer is None:
             return False
         is_being_stored = self._storing is not None and self._storing.locked()
         return self.is_changed or self.is_made or is_being_stored
 
     def is_current(self, entry: Entry) -> bool:
-        """Whether it is what an entry tells of, which was found under its name."""
+        """Whether an entry that was looked up under its name is that of this content."""
         if self.is_ahead or self.is_live:
             return True
         return (entry.size, entry.mtime_ns) == (self.known.size, self.known.mtime_ns)
 
     def entry(self, known: Entry) -> Entry:
-        """Its entry as it is now, of which `known` was told before."""
+        """Its entry now; `known`: the last one."""
         copy = self.copy
         if copy is not None:
             mtime_ns = copy.mtime_ns if self.is_changed else known.mtime_ns
@@ -101,7 +102,7 @@ class File:
         return entry_of(known, self.content) if self.is_live else known
 
     def take(self, content: Reader, known: Entry, writer: Writer | None) -> None:
-        """Go on with another content."""
+        """Replace the content."""
         before = self.content
         self._set(content, known, writer)
         with self._guard:
@@ -111,9 +112,9 @@ class File:
         before.close()
 
     def in_use(self, call: Callable[[], T]) -> T:
-        """`call()`, in a thread; until it has returned, nothing is closed.
+        """Run `call` in a worker thread. No content is closed before it has returned.
 
-        Also of a call that was given up: it would go on with whatever file has the descriptor next.
+        That holds after its time-out, too: it would go on with the file that gets the same descriptor next.
         """
         with self._guard:
             self._calls += 1
@@ -127,7 +128,7 @@ class File:
                 self._close_idle()
 
     def close(self) -> None:
-        """Close the content now, or leave it to the last call that is out."""
+        """Close the content now, or at the end of the last running call."""
         with self._guard:
             self._closing = True
             idle = not self._calls

@@ -1,17 +1,17 @@
-"""Open files: opened, read, written, stored, released.
+"""Opens, reads, writes, stores and releases files.
 
-Owns what is open, what the kernel may keep of its bytes, and when a working copy is stored. Used by
-`names` and `operations`; it knows nothing of Zarr.
+Owns the open files, what the kernel may cache of them, and when a working copy is stored. Used by `names`
+and `operations`. It must not know Zarr.
 
-One inode is one file: all who have it open share its content, readers and writers. What is stored whole
-gets a working copy with the first who writes; it is stored at fsync, at each close by who has written,
-and when the last handle is gone. A close does not tell whether it is the last: a shell closes what it has
-just opened for a command. So a copy that is still empty is stored when the last handle is gone, not before.
+One inode is one file: all programs that have it open share its content. A file that is stored whole gets a
+working copy at the first open for writing. It is stored at fsync, at each close of a handle that has
+written, and at the release of the last handle. FLUSH does not tell which close is the last: a shell closes
+a file that it has just opened for a command. So an empty copy is stored at the last release only.
 
-Opening an inode opens the file that the look-up found, as on a disk. So an inode that is open is shared
-without asking the store, and one that loses its name in the mount is opened then, and stays open until the
-kernel forgets it. One that nobody has open becomes that of the file which has its name by now. `open`
-answers ESTALE where that is impossible: the kernel looks the name up again, in the same system call.
+OPEN of an inode opens the file that the lookup found, as on a disk. So an open inode is shared without a
+store call, and one whose name is deleted in the mount is opened at that moment, and stays open until the
+kernel forgets it. An inode that is not open becomes that of the file that has its name now. If that is
+impossible, `open` is ESTALE, and the kernel looks the name up again within the same system call.
 """
 
 import errno
@@ -46,11 +46,11 @@ T = TypeVar("T")
 LARGEST_READ = 1 << 20  # no kernel asks for more at once
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_TRUNC
 SLOWEST_STORE = 1 << 20
-"""Bytes a second; so much longer may it take to store or copy a large file."""
+"""Bytes a second: the time-out for storing or copying a large file grows by its size over this."""
 
 
 class Handle:
-    """A file as one program has opened it. `has_written`: since it was stored last."""
+    """One opening of a file; `has_written`: whether it has written since the file was stored."""
 
     __slots__ = ("file", "has_written", "node", "number")
 
@@ -62,7 +62,7 @@ class Handle:
 
 
 class Files:
-    """All open files. Small ones, of up to `pushed_bytes`, are given to the kernel before it asks."""
+    """All open files. Files of at most `pushed_bytes` are pushed into the kernel's page cache."""
 
     def __init__(
         self, nodes: Nodes, folders: Folders, workers: Workers, *, pushed_bytes: int
@@ -78,7 +78,7 @@ class Files:
         self.bytes_written = 0
 
     def __len__(self) -> int:
-        """Handles that are open."""
+        """The number of open handles."""
         return len(self._handles)
 
     def __getitem__(self, fh: int) -> Handle:
@@ -124,7 +124,7 @@ class Files:
             return self._shared(node, content, write=is_written)
 
     def _at_hand(self, node: Node) -> Reader | None:
-        """What is stored under the name of an inode, opened; None if it has to be waited for."""
+        """Open the stored file of an inode without waiting; None if that is not possible."""
         try:
             return None if self._folders.is_moving else node.folder.open(node.name, wait=False)
         except (BlockingIOError, NotFound):
@@ -173,7 +173,7 @@ class Files:
             raise Stale(f"{name} is gone; the kernel looks it up again") from None
 
     def _shared(self, node: Node, content: Reader, *, write: bool) -> File:
-        """The file of an inode, which shares what was opened. Raises `Stale`."""
+        """The file of an inode, with an opened content. Raises `Stale`."""
         if not 0 <= content.size < 1 << 63:  # what no kernel takes
             content.close()
             raise Corrupt(f"{node.name} is said to have {content.size} bytes")
@@ -206,7 +206,7 @@ class Files:
         return handle
 
     def _info(self, handle: Handle) -> pyfuse3.FileInfo:
-        """What the kernel may keep: what it has of an inode, if size and time are those of then."""
+        """The reply to OPEN: the kernel keeps its cached pages if size and time have not changed."""
         node, file = handle.node, handle.file
         info = pyfuse3.FileInfo(fh=handle.number, keep_cache=False)
         content = file.content
@@ -220,10 +220,10 @@ class Files:
         return info
 
     def _push(self, node: Node, file: File) -> bool:
-        """Give a small file to the kernel's page cache, before it asks; whether that was done.
+        """Push a small file into the kernel's page cache; returns whether that was done.
 
-        Elsewhere this can deadlock inside a handler: the kernel waits for a page that is locked by
-        a read which waits for us. No such read can be out while nobody has the file open.
+        In other handlers this could deadlock: the kernel waits for a page that is locked by a read, which
+        waits for us. There is no read of a file that is not open.
         """
         size = file.content.size
         if not 0 < size <= self._pushed_bytes or file.handles > 1 or file.writer is not None:
@@ -237,7 +237,7 @@ class Files:
         return True
 
     def void(self, node: Node) -> None:
-        """The kernel is told that it knows nothing of an inode's attributes. That waits for no lock."""
+        """Invalidate an inode's attributes in the kernel. That takes no lock in the kernel."""
         node.seen, node.is_unsure = None, False
         with suppress(OSError):  # it does not know the inode
             pyfuse3.invalidate_inode(node.number, attr_only=True)
@@ -281,7 +281,7 @@ class Files:
         return await self.open(there, flags), there
 
     def _made(self, parent: Node, name: str, writer: Writer) -> Node:
-        """The node of a file that was made just now."""
+        """The node of a new file."""
         given = writer.given if isinstance(writer, WorkingCopy) else None
         access = given or new_file(parent.entry.access)
         entry = Entry(name, Kind.FILE, writer.size, writer.mtime_ns, access=access)
@@ -304,7 +304,7 @@ class Files:
     # -- reading -------------------------------------------------------------------------------
 
     def read_at_hand(self, fh: int, offset: int, size: int) -> memoryview | bytes:
-        """Bytes that are at hand, valid until the next call; raises anything if they are not."""
+        """Bytes that can be read without waiting, valid until the next call; else raises anything."""
         content = self._handles[fh].file.content
         size = min(size, content.size - offset)
         if size <= 0:
@@ -507,7 +507,7 @@ class Files:
         return held
 
     def go_on(self, held: list[File]) -> None:
-        """They may be stored again."""
+        """Let these files be stored again."""
         for file in held:
             file.storing.release()
 
@@ -550,7 +550,7 @@ class Files:
             await self._close(self._nodes.idle.pop())
 
     def _settle(self, node: Node, file: File) -> None:
-        """What is known of a name, once nobody has it open."""
+        """Update the entry of a name after the last release."""
         assert node.parent is not None
         directory = self._nodes.directory_of(node.parent)
         if file.is_live:

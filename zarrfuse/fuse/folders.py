@@ -1,10 +1,9 @@
-"""What is in folders: look-ups and listings, and how long their answers count.
+"""Looks names up and lists folders, and caches the listings.
 
-Used by `files`, `names` and `operations`; knows nothing of pyfuse3.
+Used by `files`, `names` and `operations`. It must not know pyfuse3.
 
-A view is asked from the event loop first (`wait=False`), and only if that says `BlockingIOError`, in a
-thread. It is asked by a path. Where a folder on the way is renamed meanwhile, the path leads to nothing,
-and it is asked again.
+A view is called from the event loop first (`wait=False`), and in a thread if that raises `BlockingIOError`.
+Views work with paths. If a folder of the path is renamed meanwhile, the call fails, and is made again.
 """
 
 import time
@@ -27,9 +26,9 @@ T = TypeVar("T")
 
 
 class OpenFolder:
-    """A handle on a folder: what there was when it was begun. An offset is a place in `entries`.
+    """A handle on a folder: its listing of when it was opened. An offset is an index of `entries`.
 
-    While the folder is being listed, `entries` grows with the `scan`.
+    `entries` grows as long as the `scan` runs.
     """
 
     __slots__ = ("entries", "is_read", "node", "scan")
@@ -42,7 +41,7 @@ class OpenFolder:
 
 
 class Folders:
-    """Looks names up and lists them. Answers are kept for `ttl_s` seconds."""
+    """Looks names up and lists folders. Listings are cached for `ttl_s` seconds."""
 
     def __init__(self, nodes: Nodes, workers: Workers, ttl_s: float) -> None:
         self._nodes = nodes
@@ -50,10 +49,10 @@ class Folders:
         self._ttl_s = ttl_s
         self._nursery: trio.Nursery | None = None
         self._moving: dict[Node, trio.Event] = {}
-        """Nodes that are being renamed, and the end of that."""
+        """Nodes that are being renamed, with the event that is set at the end."""
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Listings run in this nursery."""
+        """Run listings in this nursery."""
         self._nursery = nursery
 
     # -- asking --------------------------------------------------------------------------------
@@ -98,7 +97,7 @@ class Folders:
 
     @contextmanager
     def moving(self, *nodes: Node | None) -> Iterator[None]:
-        """A block in which a node gets the name of another one."""
+        """A block in which nodes are renamed or replaced."""
         moved = trio.Event()
         self._moving.update((node, moved) for node in nodes if node is not None)
         try:
@@ -112,15 +111,15 @@ class Folders:
     # -- look-ups ------------------------------------------------------------------------------
 
     def is_fresh(self, directory: Directory) -> bool:
-        """Whether the listing of a folder still counts."""
+        """Whether the cached listing of a folder is still valid."""
         return (
             time.monotonic() - directory.listing.listed_at < self._ttl_s and not directory.is_live
         )
 
     def at_hand(self, directory: Directory, name: str) -> Entry | None:
-        """The entry of a name: from a fresh listing, else from the view. Raises `NotFound`.
+        """The entry of a name, from a valid listing or from the view. Raises `NotFound`.
 
-        None if it has to be waited for; see `look`.
+        None if the view has to wait for it; see `look`.
         """
         if self.is_fresh(directory) and name != CONTROL_NAME:  # of which no listing tells
             entry = directory.listing.entries.get(name)
@@ -163,26 +162,26 @@ class Folders:
                     return entry  # else it was stored meanwhile
 
     def forget(self, parent: Node, name: str) -> None:
-        """Others have deleted a name."""
+        """Forget a name that was deleted outside of the mount."""
         self._nodes.unname(parent, name)
         self._nodes.directory_of(parent).listing.entries.pop(name, None)
 
     # -- what the mount changes ----------------------------------------------------------------
 
     def put(self, node: Node) -> None:
-        """A name was made, or what it stands for has changed."""
+        """Note that the mount created or changed a name."""
         assert node.parent is not None
         directory = self._nodes.directory_of(node.parent)
         is_watched = directory.handles > 0
         directory.listing.put(node.entry, time.monotonic(), is_watched=is_watched)
 
     def drop(self, directory: Directory, name: str) -> None:
-        """A name is gone."""
+        """Note that the mount deleted a name."""
         is_watched = directory.handles > 0
         directory.listing.drop(name, time.monotonic(), is_watched=is_watched)
 
     def outdate(self, directory: Directory) -> None:
-        """Whatever is in a folder may be another by now."""
+        """Note that any entry of a folder may have changed."""
         directory.listing.outdate(time.monotonic())
 
     # -- listings ------------------------------------------------------------------------------
@@ -238,7 +237,7 @@ class Folders:
                     scan.shown.append(made)
 
     def close(self, opened: OpenFolder) -> None:
-        """A handle is gone."""
+        """Close a handle."""
         directory = self._nodes.directory_of(opened.node)
         directory.handles -= 1
         self._leave(opened)
@@ -247,7 +246,7 @@ class Folders:
         self._nodes.let_go(opened.node)
 
     def _leave(self, opened: OpenFolder) -> None:
-        """Its listing is given up if no other handle waits for it."""
+        """Detach a handle from its scan, which is cancelled if no other handle uses it."""
         scan, opened.scan = opened.scan, None
         if scan is None:
             return

@@ -1,7 +1,7 @@
-"""What is known of the names in one folder, and for how long that counts.
+"""The cached listing of one folder.
 
-A listing may be under way while the mount itself makes, changes and deletes names: what it finds of
-those is older than what is known. Used by `nodes` and `folders`; it knows neither the kernel nor views.
+While a scan runs, the mount itself may create, change and delete names. For these names the scan is out of
+date, and the known entries win. Used by `nodes` and `folders`. It must not know the kernel or views.
 """
 
 import re
@@ -11,25 +11,24 @@ from math import inf
 from zarrfuse.stores.base import Entry
 
 _HIDDEN = re.compile(
-    # Names that desktops look for in every folder of every mount. They are answered without asking
-    # a store, and are not listed either, so that a listing never names what cannot be opened.
+    # Names that desktops look up in every folder of every mount. They are answered without a store call,
+    # and are not listed, because they cannot be opened.
     r"\.(?:_|Trash|hidden$|xdg-volume-info$|DS_Store$)|autorun\.inf$|desktop\.ini$"
-    # Names that no file system has; an object store may.
+    # Names that an object store may have, and no file system.
     r"|\.{0,2}$|.*[/\0]",
     re.DOTALL,
 )
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a mount has no such name: no file system has it, or only desktops ask for it."""
+    """Whether a mount never has this name: no file system has it, or only desktops look it up."""
     return _HIDDEN.match(name) is not None
 
 
 class Listing:
     """The names in a folder.
 
-    `entries` are those of the last listing, by name, with what the mount changed since. Without any
-    listing they are empty.
+    `entries`: those of the last scan, by name, with the changes of the mount since; empty without a scan.
     """
 
     __slots__ = ("_changed_at", "_coming", "_coming_at", "changed", "entries", "listed_at")
@@ -37,19 +36,19 @@ class Listing:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
         self.listed_at = -inf
-        """When the last listing was begun; `-inf` if it may have missed a change."""
+        """When the last scan began; `-inf` if it may have missed a change."""
         self.changed: dict[str, float] = {}
-        """Names that the mount changed since the folder was opened, and when."""
+        """Names that the mount has changed since the folder was opened, with the time."""
         self._changed_at = -inf
         self._coming: dict[str, Entry] | None = None
         self._coming_at = -inf
 
     def begin(self, now: float) -> None:
-        """A listing begins."""
+        """Begin a scan."""
         self._coming, self._coming_at = {}, now
 
     def extend(self, found: Iterable[Entry], *, coming: bool) -> list[Entry]:
-        """Those names of what a listing has found that are there and shown; `coming`: the newest one."""
+        """The entries to show of those that a scan has found; `coming`: whether it is the newest scan."""
         hidden = _HIDDEN.match
         shown = [entry for entry in found if not hidden(entry.name)]
         if self.changed:
@@ -59,7 +58,7 @@ class Listing:
         return shown
 
     def end(self, *, complete: bool) -> None:
-        """The listing has ended."""
+        """End a scan."""
         if complete and self._coming is not None:
             for name, changed_at in self.changed.items():
                 if changed_at >= self._coming_at and name in self.entries:
@@ -69,22 +68,22 @@ class Listing:
         self._coming = None
 
     def put(self, entry: Entry, now: float, *, is_watched: bool) -> None:
-        """The mount made or changed a name."""
+        """Note that the mount created or changed a name."""
         self.entries[entry.name] = entry
         self._touch(entry.name, now, is_watched)
 
     def drop(self, name: str, now: float, *, is_watched: bool) -> None:
-        """The mount deleted a name."""
+        """Note that the mount deleted a name."""
         self.entries.pop(name, None)
         self._touch(name, now, is_watched)
 
     def outdate(self, now: float) -> None:
-        """Any name may be another by now: a document was changed, or a folder moved."""
+        """Note that any entry may have changed: a document was written, or a folder moved."""
         self.listed_at = -inf
         self._changed_at = now
 
     def clear(self) -> None:
-        """Nobody needs to know."""
+        """Drop everything."""
         self.entries = {}
         self.listed_at = -inf
         self.changed.clear()

@@ -1,7 +1,7 @@
-"""Changes of names: delete, rename, link, make and remove folders.
+"""Changes names: deletes, renames and links files, makes and deletes folders.
 
-Owns the order in which a view, the nodes and the listings learn of a change. Used by `operations`; knows
-nothing of pyfuse3 or Zarr.
+Owns the order in which the view, the nodes and the listings are changed. Used by `operations`. It must not
+know pyfuse3 or Zarr.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -39,7 +39,7 @@ class Names:
     def check(
         self, parent: Node, name: str, error: type[ZarrfuseError] = NotSupported
     ) -> Directory:
-        """The folder of a name that is to be changed. Raises `error` for one that a mount never has."""
+        """The folder of a name that is to be changed. Raises `error` for names that a mount never has."""
         directory = self._nodes.directory_of(parent)
         is_control = name == CONTROL_NAME and parent is self._nodes.root
         if is_hidden(name) or directory.is_live or is_control:

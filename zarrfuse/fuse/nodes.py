@@ -1,10 +1,10 @@
-"""Inodes: numbers for files and folders, which the kernel speaks of, where views speak of names.
+"""Inodes: the kernel names files and folders by number, views name them by path.
 
-Owns the numbers, which name each has, and the look-ups that the kernel has not given back. Used by the
-rest of `fuse`; knows nothing of pyfuse3, and is touched from the event loop only.
+Owns the numbers, the name of each, and the kernel's lookup counts. Used by the rest of `fuse`, from the
+event loop only. It must not know pyfuse3.
 
-A node is kept as long as the kernel may ask for its number, somebody has it open, or a node in it is
-kept. One whose name stands for another file by now, or for none, has no name any more (`is_named`).
+A node is kept as long as the kernel has lookups of it, it is open, or it holds another node that is kept. A
+node whose name was deleted, or stands for another file, has no name any more (`is_named`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,27 +25,27 @@ ROOT_NUMBER = 1
 
 
 class Directory:
-    """What a folder's node has besides: the folder of the view, and what is known of its names."""
+    """What the node of a folder has in addition: the folder of the view, and its listing."""
 
     __slots__ = ("folder", "handles", "is_live", "listing", "making", "nodes", "scan")
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self.is_live = is_live(folder)
-        """Whether nothing of it may be kept: control files are rendered when asked for."""
+        """Whether the kernel must not cache it: it holds control files."""
         self.nodes: dict[str, Node] = {}
         self.listing = Listing()
         self.making: set[str] = set()
-        """Names of which nothing is stored yet."""
+        """Names of new files that are not stored yet."""
         self.handles = 0
         self.scan: Any = None
-        """The listing under way; `folders` owns it."""
+        """The running scan; `folders` owns it."""
 
 
 class Node(msgspec.Struct, eq=False, gc=False):
-    """A file or folder with a number. `entry` is the last that is known of it, with its name.
+    """A file or folder with a number. A struct in C, since a listing makes 100,000 of them.
 
-    A struct in C: of a folder of 100,000 as many are made. `links`: other names of the same file.
+    `entry`: the last known one, with its name. `links`: other names of the same file.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Node(msgspec.Struct, eq=False, gc=False):
     entry: Entry
     lookups: int = 0
     is_unsure: bool = False
-    """Whether the kernel may know another size: of two replies at a time it takes the first."""
+    """Whether the kernel may have another size: of two concurrent replies it takes the first."""
     seen: tuple[int, int] | None = None
     """Size and time of the bytes that the kernel may have in its cache."""
     file: File | None = None
@@ -61,7 +61,7 @@ class Node(msgspec.Struct, eq=False, gc=False):
     links: set[tuple["Node", str]] | None = None
 
     def update(self, entry: Entry) -> None:
-        """Another entry is known of it."""
+        """Set a newer entry."""
         has_copy = self.file is not None and self.file.copy is not None  # whose size is told
         if self.lookups and not has_copy and not is_unchanged(self.entry, entry):
             self.is_unsure = True
@@ -74,7 +74,7 @@ class Node(msgspec.Struct, eq=False, gc=False):
 
     @property
     def is_named(self) -> bool:
-        """Whether its name still stands for it."""
+        """Whether its name still refers to it."""
         parent = self.parent
         if parent is None:
             return self.number == ROOT_NUMBER
@@ -83,26 +83,26 @@ class Node(msgspec.Struct, eq=False, gc=False):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether it is open, and what is stored is not what it holds; see `File.is_ahead`."""
+        """Whether it is open with changes that are not stored; see `File.is_ahead`."""
         return self.file is not None and self.file.is_ahead
 
     @property
     def folder(self) -> Folder:
-        """The folder of the view that it lies in."""
+        """The folder of the view that holds it."""
         assert self.parent is not None
         assert self.parent.directory is not None
         return self.parent.directory.folder
 
     @property
     def now(self) -> Entry:
-        """Its entry, which of an open file is that of its content."""
+        """Its entry now: for an open file, that of its content."""
         return self.entry if self.file is None else self.file.entry(self.entry)
 
 
 def is_same(known: Entry, entry: Entry) -> bool:
-    """Whether two entries of a name are of one file.
+    """Whether two entries of a name are of the same file.
 
-    Where stores do not tell the identity, another size or time makes another file.
+    In stores without identities, a file with another size or time is another file.
     """
     if known.kind is not entry.kind:
         return False
@@ -112,7 +112,7 @@ def is_same(known: Entry, entry: Entry) -> bool:
 
 
 def is_unchanged(known: Entry, entry: Entry) -> bool:
-    """Whether a file has the size and time of before."""
+    """Whether two entries have the same size and time."""
     return known.size == entry.size and known.mtime_ns == entry.mtime_ns
 
 
@@ -128,7 +128,7 @@ class Nodes:
         """Files of inodes that the kernel has forgotten, to be closed."""
         self.last_number = ROOT_NUMBER
         self.lookups = 0
-        """Those that the kernel has not given back."""
+        """The number of lookups that the kernel has not given back."""
 
     def __getitem__(self, number: int) -> Node:
         """Raises `Stale` for a number that is not known."""
@@ -138,11 +138,11 @@ class Nodes:
             raise Stale(f"the inode {number} is forgotten") from None
 
     def directory(self, number: int) -> Directory:
-        """That of a folder. Raises `Stale`."""
+        """The directory of a folder's number. Raises `Stale`."""
         return self.directory_of(self[number])
 
     def directory_of(self, node: Node) -> Directory:
-        """That of a folder's node."""
+        """The directory of a folder's node."""
         directory = node.directory
         if directory is None:
             directory = node.directory = Directory(node.folder.child(node.name))
@@ -151,7 +151,7 @@ class Nodes:
     # -- look-ups ------------------------------------------------------------------------------
 
     def found(self, parent: Node, entry: Entry) -> Node:
-        """The node of what was found under a name; a new one if that is another file."""
+        """The node for an entry that was looked up; a new one if it is another file."""
         directory = self.directory_of(parent)
         node = directory.nodes.get(entry.name)
         if node is not None and node.links is None and node.entry == entry:
@@ -170,7 +170,7 @@ class Nodes:
         return self.new(parent, entry)
 
     def becomes(self, node: Node, entry: Entry) -> None:
-        """A node that nobody has open is now that of the file which others put under its name."""
+        """Let a node that is not open become that of the file that replaced its own."""
         if node.entry == entry:
             return
         if not is_same(node.entry, entry):
@@ -179,7 +179,7 @@ class Nodes:
         node.update(entry)
 
     def new(self, parent: Node, entry: Entry) -> Node:
-        """A new node, of whatever is now under a name."""
+        """A new node for a name."""
         self.last_number += 1
         node = Node(self.last_number, parent, entry)
         self._nodes[node.number] = node
@@ -189,12 +189,12 @@ class Nodes:
         return node
 
     def told(self, node: Node) -> None:
-        """The kernel was told of a node."""
+        """Count a lookup of a node by the kernel."""
         node.lookups += 1
         self.lookups += 1
 
     def forget(self, given_back: Iterable[tuple[int, int]]) -> None:
-        """The kernel gives look-ups back: pairs of number and count."""
+        """FORGET: the kernel gives lookups back, as pairs of number and count."""
         for number, count in given_back:
             node = self._nodes.get(number)
             if node is not None:
@@ -203,7 +203,7 @@ class Nodes:
                 self.let_go(node)
 
     def let_go(self, node: Node) -> None:
-        """Drop a node that nobody needs, and those above it that were kept for it."""
+        """Drop a node that is not needed any more, and those above that were kept for it."""
         while node.lookups <= 0 and node.number != ROOT_NUMBER:
             directory, parent, file = node.directory, node.parent, node.file
             if file is not None and file.handles:
@@ -232,7 +232,7 @@ class Nodes:
     # -- names ---------------------------------------------------------------------------------
 
     def unname(self, parent: Node, name: str) -> Node | None:
-        """A name is gone; the node that it stood for. Who has that open goes on with it."""
+        """Take the name from its node, which is returned. It stays open for programs that have it open."""
         directory = self.directory_of(parent)
         node = directory.nodes.pop(name, None)
         if node is None:
@@ -248,7 +248,7 @@ class Nodes:
         return node
 
     def move(self, node: Node, parent: Node, name: str) -> None:
-        """A node gets another name, in place of what has it."""
+        """Rename a node; it replaces the node of that name."""
         self.unname(parent, name)
         old = node.parent
         assert old is not None
@@ -262,7 +262,7 @@ class Nodes:
         self.let_go(old)
 
     def _rebase(self, node: Node) -> None:
-        """A folder, with all that is in it, is another one of the view."""
+        """Set the folders of the view for a moved folder, and for all below it."""
         if node.directory is None:
             return
         node.directory.folder = node.folder.child(node.name)
@@ -271,7 +271,7 @@ class Nodes:
             self._rebase(child)
 
     def link(self, node: Node, parent: Node, entry: Entry) -> None:
-        """A file has another name as well."""
+        """Give the node of a file a second name."""
         if entry.identity:
             self._linked[entry.identity] = node
         if node.parent is not None and (node.parent, node.name) != (parent, entry.name):
@@ -288,7 +288,7 @@ class Nodes:
         yield from node.links or ()
 
     def below(self, node: Node) -> Iterator[Node]:
-        """A node, and all known ones below it."""
+        """A node, and all nodes below it."""
         yield node
         if node.directory is not None:
             for child in list(node.directory.nodes.values()):

@@ -1,7 +1,7 @@
-"""What the kernel asks, who answers, and the reply: the one class that pyfuse3 sees.
+"""The class that pyfuse3 calls: a handler for each FUSE request.
 
-Owns what becomes of errors, and the counters of `status.json`. Used by `daemon`. Replies are copied out by
-pyfuse3 before anything else runs, so one buffer and one pair of attribute objects serve all of them.
+Owns the way from exceptions to errnos, and the counters of `status.json`. Used by `mount`. pyfuse3 copies a
+reply before anything else runs, so one buffer and one pair of attribute objects serve all replies.
 """
 
 import errno
@@ -39,7 +39,7 @@ T = TypeVar("T")
 def answered(
     handler: "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]",
 ) -> "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]":
-    """Turn whatever leaves a handler into an errno: anything else would kill the mount."""
+    """Turn every exception of a handler into an errno: any other would kill the mount."""
     request = handler.__name__.strip("_").partition("_")[0]
 
     @functools.wraps(handler)
@@ -58,7 +58,7 @@ def answered(
 def changing(
     handler: "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]",
 ) -> "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]":
-    """`answered`, by a mount that is written."""
+    """`answered`, for handlers that need a writable mount."""
 
     @functools.wraps(handler)
     async def wrapper(self: "Operations", *args: P.args, **kwargs: P.kwargs) -> T:
@@ -70,11 +70,11 @@ def changing(
 
 
 class Operations(pyfuse3.Operations):
-    """Serves the names of the tree below `root`; `writable`: also to be written.
+    """Serves the tree below `root`; `writable`: also for writing.
 
-    `ttl_s`: how long the kernel may keep names and attributes, in seconds. `xattrs`: whether to
-    offer extended attributes; without, the kernel is told once that there are none. `about`: what
-    `.zarrfuse/status.json` says of the mount before its counters; `cache`: tells of decoded chunks.
+    `ttl_s`: how long the kernel may cache dentries and attributes, in seconds. `xattrs`: whether there are
+    extended attributes. `about`: members of `.zarrfuse/status.json` before its counters; `cache`: returns
+    those on the cache of decoded chunks.
     """
 
     supports_dot_lookup = False  # inode numbers mean nothing once they are forgotten
@@ -123,11 +123,11 @@ class Operations(pyfuse3.Operations):
 
     @property
     def busy(self) -> bool:
-        """Whether store calls are out in threads."""
+        """Whether store calls are running in threads."""
         return self._workers.busy > 0
 
     def status(self) -> dict[str, Any]:
-        """What `.zarrfuse/status.json` says; sizes in bytes, times in seconds."""
+        """The content of `.zarrfuse/status.json`; sizes in bytes, times in seconds."""
         written = {"read_write": True, "bytes_written": self._files.bytes_written}
         return {
             **self._about,

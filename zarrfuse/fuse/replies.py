@@ -1,7 +1,7 @@
-"""What the kernel is told of names: attributes, and the entries of a folder.
+"""Makes the replies for names: attributes, and the entries of a folder.
 
-Owns the attribute objects, of which one of each kind serves all replies: pyfuse3 copies them out
-before anything else runs. Used by `fuse`.
+Owns the attribute objects. One of each kind serves all replies, because pyfuse3 copies them before anything
+else runs. Used by `operations`.
 """
 
 import os
@@ -18,7 +18,7 @@ from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Entry, Kind
 
 OWN_OFFSETS = 2
-"""The offsets of "." and "..", which come before those of the names."""
+"""How many offsets "." and ".." take, before those of the names."""
 
 _FOREVER_S = 1e9  # what the kernel takes as "without limit"
 _DIRECTORY_BLOCK = 1 << 20  # the C library lists folders by blocks of st_blksize: fewer requests
@@ -28,10 +28,10 @@ _A_FOLDER = Entry("", Kind.FOLDER, 0, 0)
 
 
 class Replies:
-    """Makes replies that the kernel may keep for `ttl_s` seconds.
+    """Makes replies that the kernel may cache for `ttl_s` seconds.
 
-    `failed`: told of a name that cannot be shown, with the request and the error. `writable`: without,
-    nobody has the permission to write.
+    `failed`: called with the request and the error for a name that cannot be shown. `writable`: if false,
+    modes are shown without write permissions.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class Replies:
         self._folder = self._blank(_DIRECTORY_BLOCK)
         self._link = self._blank(4096)
         self.nothing = pyfuse3.EntryAttributes()
-        """That there is no such name; with inode 0 the kernel keeps that too.
+        """The reply "no such name". With inode 0 the kernel caches it (a negative dentry).
 
-        Not where names are made: a chunk is there once it is stored, which is no request for a name.
+        It must not in a writable mount: a chunk that is stored appears without a request for its name.
         """
         self.nothing.entry_timeout = 0 if writable else self._ttl_s
 
@@ -72,10 +72,9 @@ class Replies:
         filled.st_gid = access.gid
 
     def attributes(self, node: Node, *, live: bool = False) -> pyfuse3.EntryAttributes:
-        """What the kernel is told of a node; `live`: nothing of it may be kept.
+        """The attributes of a node; `live`: the kernel must not cache them.
 
-        Raises `Corrupt` for a size that no file has, wherever it comes from: a store, the parts of a
-        chunk, the shape of an array.
+        Raises `Corrupt` for a size that no file can have, which stores, parts or metadata may claim.
         """
         entry = node.now
         filled = self._filled(entry, node.number, live=live or _is_live(node))
@@ -108,7 +107,7 @@ class Replies:
         return filled
 
     def _unlike_files(self, entry: Entry, *, live: bool) -> pyfuse3.EntryAttributes:
-        """What is not a stored file: with its type, mode and owner, and how long that may be kept."""
+        """The attributes of what is not a stored file: type, mode, owner, and time-outs."""
         kind, access = entry.kind, entry.access
         if entry.denied:
             access = self._own_file._replace(mode=0)
@@ -125,7 +124,7 @@ class Replies:
         return filled
 
     def own_names(self, token: pyfuse3.ReaddirToken, node: Node, start: int) -> bool:
-        """Put "." and ".." into a reply, as far as they lie behind `start`; whether they fit."""
+        """Put "." and ".." into a reply, from offset `start` on; returns whether they fit."""
         for offset, name in enumerate((b".", b"..")):
             if start <= offset:
                 own = self._filled(_A_FOLDER, node.number, live=False)
@@ -136,7 +135,7 @@ class Replies:
     def names(
         self, token: pyfuse3.ReaddirToken, nodes: Nodes, opened: OpenFolder, first: int
     ) -> None:
-        """Put the names of a folder into a reply, from one place on, until it is full."""
+        """Put the names of a folder into a reply, from the index `first` on, until it is full."""
         reply, told = pyfuse3.readdir_reply, nodes.told
         parent, entries = opened.node, opened.entries
         directory = nodes.directory_of(parent)
@@ -176,7 +175,7 @@ class Replies:
 
 
 def _is_live(node: Node) -> bool:
-    """Whether it lies in a folder of which nothing may be kept."""
+    """Whether it lies in a control folder, which the kernel must not cache."""
     return (
         node.parent is not None
         and node.parent.directory is not None

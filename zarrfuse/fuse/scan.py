@@ -1,7 +1,7 @@
-"""A folder that is being listed in a thread; what it has found so far can be taken.
+"""Lists a folder in a thread, and passes on the entries while it runs.
 
-So the kernel and the program that lists work on the first names while the last are still being looked at:
-a folder of 100,000 takes a third less time. Used by `folders`.
+So the kernel and the program work on the first names while the thread still stats the last ones: a folder
+of 100,000 takes a third less time. Used by `folders`.
 """
 
 import time
@@ -19,7 +19,7 @@ _BATCH = 2000  # names: a reply of 1 MiB holds 6,000 to 7,000
 
 
 class Scan:
-    """One listing of a folder, for all who list it at the time; `users`: how many handles."""
+    """One listing of a folder, for all handles that list it at the time; `users`: their number."""
 
     def __init__(self, folder: Folder, workers: Workers, nursery: trio.Nursery) -> None:
         self.begun_at = time.monotonic()
@@ -34,11 +34,11 @@ class Scan:
         self._is_wanted = True
         self._scope = trio.CancelScope()
         self.shown: list[Entry] = []
-        """The names that were found, in order; `folders` adds to it."""
+        """The entries to show, in order; `folders` adds to it."""
         self.is_complete = False
-        """Whether everything was found, and taken."""
+        """Whether all entries were found and taken."""
         self.failure: Exception | None = None
-        """Why it ended before, once that was told."""
+        """The error that ended it, once it was raised."""
         nursery.start_soon(self._run)
 
     @property
@@ -63,7 +63,7 @@ class Scan:
         return self._taken()
 
     def give_up(self) -> None:
-        """Nobody waits for it any more."""
+        """Cancel it."""
         self._is_wanted = False
         self._scope.cancel()
 

@@ -1,10 +1,10 @@
-"""Store calls in worker threads, with a time-out.
+"""Runs store calls in worker threads, with a time-out.
 
-Owns the limits on threads, and what becomes of a call that nobody waits for any more.
+Owns the limits on threads, and what becomes of a call after its time-out.
 
-A store, or one folder of it, may hang. So calls for one folder take at most half of the threads; calls
-that are out for long no longer count among those that run, up to a bound; and a folder that has lost
-all of its threads to calls that were given up answers `TimedOut` at once, until one of them returns.
+A store, or one folder of it, may hang. So calls for one folder take at most half of the threads. A call
+that runs long gives its place to another one, up to a limit of extra threads. And if calls that timed out
+hold all threads of a folder, further calls for it are `TimedOut` at once, until one of them returns.
 """
 
 import errno
@@ -27,17 +27,17 @@ T = TypeVar("T")
 
 
 _LONG_S = 0.5
-"""A call that is out for longer gives its place to one that waits, and keeps its thread."""
+"""A call that runs longer (s) gives its place to a waiting one, and keeps its thread."""
 _MOST_LONG = 400  # threads beyond the limit; each takes 30 KiB
 
 
 class _Share:
-    """The threads that calls for one folder may take; kept as long as there are such calls."""
+    """The threads that calls for one folder use; kept as long as there are such calls."""
 
     def __init__(self, threads: int) -> None:
         self.limiter = trio.CapacityLimiter(threads)
         self.lost = 0
-        """Threads of calls that were given up."""
+        """The number of threads of calls that timed out."""
 
     @property
     def is_lost(self) -> bool:
@@ -59,7 +59,7 @@ class _Call:
 class Workers:
     """Runs store calls in `threads` threads, half of them for one folder, and waits `timeout_s` for each.
 
-    `most_long`: how many calls that are out for long may have threads beyond these.
+    `most_long`: how many long calls may have threads in addition.
     """
 
     def __init__(self, threads: int, timeout_s: float, *, most_long: int = _MOST_LONG) -> None:
@@ -69,11 +69,11 @@ class Workers:
         self._limiter: trio.CapacityLimiter | None = None
         self._shares: WeakValueDictionary[str, _Share] = WeakValueDictionary()
         self._running: dict[_Call, None] = {}
-        """Calls that have a thread and are not long, in the order in which they began."""
+        """Running calls that are not long, in the order of their beginning."""
         self._long = 0
         self._is_watched = False
         self.busy = 0
-        """Calls that are out now."""
+        """The number of running calls."""
 
     async def run(
         self,
@@ -177,7 +177,7 @@ class Workers:
         return call
 
     def _end(self, call: _Call) -> None:
-        """The thread of a call is free."""
+        """Free the thread of a call."""
         assert self._limiter is not None
         if call.share is not None:
             call.share.lost -= call.is_lost
@@ -188,7 +188,7 @@ class Workers:
             self._count_long(-1)
 
     def _lose(self, call: _Call) -> None:
-        """Nobody waits for a call any more, and it keeps its thread."""
+        """Note that a call timed out, and keeps its thread."""
         call.is_lost = True
         if call.share is not None:
             call.share.lost += 1
@@ -206,7 +206,7 @@ class Workers:
         self._limiter.total_tokens = self._threads + min(self._long, self._most_long)
 
     def _watch_soon(self) -> None:
-        """See to it that calls that are out for long give their places to those that wait."""
+        """Make sure that long calls give their places to waiting ones."""
         if not self._is_watched:
             self._is_watched = True
             trio.lowlevel.spawn_system_task(self._watch)
@@ -223,7 +223,7 @@ class Workers:
         self._is_watched = False
 
     def timed_out(self) -> TimedOut:
-        """What is raised where a store has not answered in time."""
+        """The error for a store that has not answered in time."""
         return TimedOut(f"the store did not answer within {self.timeout_s:g} s")
 
 

@@ -1,5 +1,5 @@
-"""One mount: how its daemon lives, and what the kernel has mounted where.
+"""Mounts: the daemon of one mount, and the kernel's table of mounts.
 
-Owns the process: starting, readiness, signals, logging, unmounting. Used by `cli`. It knows views
-only as roots that it hands to `fuse`.
+Owns the process: start, readiness, signals, logging, unmounting. Used by `cli`. It must not know views
+beyond the root folder that it hands to `fuse`.
 """

@@ -1,7 +1,7 @@
-"""The life of a mount: made, ready, signalled, undone.
+"""The daemon of a mount: it mounts, serves, handles signals and unmounts.
 
-Owns the process: going to the background, logging, signals, limits. Used by `cli`. What is served
-is `fuse`'s business; what is allowed is `mounts`'.
+Owns the process: going to the background, logging, signals, limits. Used by `cli`. `fuse` answers requests,
+`kernel_mounts` checks what may be mounted.
 """
 
 import gc
@@ -50,11 +50,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def mount(config: MountConfig) -> str | None:
-    """Mount as `config` says; in the background, return once the mount answers.
+    """Mount as `config` says, and return when the mount answers; in the foreground, when it is unmounted.
 
-    In the foreground, return when it has been unmounted. Raises `MountError` with the reason. The result
-    is a sentence for the person who asked, if the source seems to hold no Zarr; in the foreground, the
-    log has it.
+    Returns a sentence for the user if the source seems to hold no Zarr; in the foreground it is logged.
+    Raises `MountError` with the reason.
     """
     # What talks to servers does not survive a fork: opened in the daemon. All else is opened here.
     store = None if is_url(config.source) and not config.foreground else _opened(config)
@@ -86,7 +85,7 @@ def _serve_in_background(config: MountConfig, store: Store | None) -> str | None
 
 
 def _become_daemon(config: MountConfig, store: Store | None, sending: int) -> NoReturn:
-    """Runs in the forked process, and ends it."""
+    """Serve in the forked process, and end it."""
     status = 1
     try:
         os.setsid()
@@ -118,17 +117,15 @@ def _become_daemon(config: MountConfig, store: Store | None, sending: int) -> No
 
 
 def _say(sending: int, text: bytes) -> None:
-    """Tell whoever waits for the mount, if it has not been told that it is ready."""
+    """Send an error to the process that waits for the mount, unless the mount is ready."""
     if sending >= 0:
         os.write(sending, text)
 
 
 def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]) -> None:
-    """Mount `store` and answer until it is unmounted; `ready` is called once it is served.
+    """Mount `store` and answer requests until it is unmounted. Raises `MountError`.
 
-    It is given a sentence that says why there is no Zarr to see, if that was found out so soon.
-
-    Raises `MountError` when it cannot be mounted.
+    `ready`: called when the mount answers, with a sentence if the store seems to hold no Zarr.
     """
     ttl_s = config.cache_ttl_s
     if ttl_s is None:
@@ -197,7 +194,7 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
 
 
 def _drop_unwritten_log() -> None:
-    """What a terminal that is gone did not take is not tried again at exit, which would then fail."""
+    """Drop log lines that a closed terminal did not take: the flush at exit would change the exit code."""
     if sys.stderr is not None:
         try:
             sys.stderr.flush()
@@ -206,7 +203,7 @@ def _drop_unwritten_log() -> None:
 
 
 class _Look:
-    """A first look at a source, in a thread of its own while it is being mounted."""
+    """A first look at a source, in a thread, while it is being mounted."""
 
     def __init__(self, source: str, store: Store) -> None:
         self._source = source
@@ -223,7 +220,7 @@ class _Look:
             log.warning("%s", self._problem)
 
     def told(self) -> str | None:
-        """What is wrong, in a sentence, if that is known by now; waits a moment for it."""
+        """Why there seems to be no Zarr, as a sentence, or None; waits a moment for the thread."""
         self._thread.join(max(0.0, self._until - time.monotonic()))
         return self._problem
 
@@ -234,7 +231,7 @@ def _entry_of(root: Folder) -> Entry:
 
 
 def _settle_process() -> None:
-    """Limits and intervals of the interpreter that suit a file system."""
+    """Set limits of the process, and intervals of the interpreter, for a file system."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -245,7 +242,7 @@ def _settle_process() -> None:
 
 
 def _mount(operations: Operations, config: MountConfig) -> None:
-    """`pyfuse3.init`; what libfuse prints when it fails becomes the reason."""
+    """Call `pyfuse3.init`. If it fails, the output of libfuse is the reason in the error."""
     name = config.source.encode("ascii", "backslashreplace").decode()
     options = ["subtype=zarrfuse", f"fsname={_escaped(name)}"]
     options += filter(_is_for_libfuse, config.options)  # of two that contradict, the last counts
@@ -273,7 +270,7 @@ _OF_OTHERS = frozenset({"allow_other", "allow_root"})
 
 
 def _is_for_libfuse(option: str) -> bool:
-    """Not what is ours, nor what would make the mount another: mount(8) says `rw` by default."""
+    """Whether libfuse gets an option: not those of zarrfuse, nor `rw`, which mount(8) passes by default."""
     return option not in ("nonempty", "rw", "defaults") and not option.startswith("subtype=")
 
 
@@ -331,9 +328,9 @@ def _obeyed_signals() -> list[signal.Signals]:
 
 
 def _note_signals() -> list[int]:
-    """From now on signals are noted in this list, but for the time of `_obey_signals`.
+    """Collect signals in the returned list, except while `_obey_signals` runs.
 
-    One that ended the process while it mounts or unmounts would leave the mountpoint behind.
+    A signal that ended the process while it mounts or unmounts would leave a dead mountpoint.
     """
     noted: list[int] = []
     for number in _obeyed_signals():
@@ -379,7 +376,7 @@ async def _obey_signals(
 
 
 class _OneLine(logging.Filter):
-    """Escapes what a name or a message may hold: it must not forge lines of the log, or stop one."""
+    """Escapes line breaks and control characters, with which a name could forge lines of the log."""
 
     _ESCAPED: ClassVar = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 
@@ -391,7 +388,7 @@ class _OneLine(logging.Filter):
 
 
 class _Prioritised(logging.Formatter):
-    """Puts `<N>` before each line, which systemd takes for its priority."""
+    """Puts `<N>` before each line, which is its priority for systemd."""
 
     _PRIORITIES = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
 
@@ -402,7 +399,7 @@ class _Prioritised(logging.Formatter):
 
 
 def _log_to(config: MountConfig) -> None:
-    """Send the log to the file that was asked for, or to where this process is looked after."""
+    """Send the log to the given file, else to the terminal, the journal or syslog."""
     style = "%(asctime)s %(levelname)s %(message)s"
     handler: logging.Handler
     if config.log_file is not None:

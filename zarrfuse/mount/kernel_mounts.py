@@ -1,8 +1,7 @@
-"""What the kernel has mounted where, and whether a mount can be made or undone.
+"""The kernel's table of mounts, the checks before a mount, and unmounting.
 
-Owns the mount table, the checks before a mount, and the call of `fusermount3`. Used by `daemon`,
-`info` and `cli`. It never touches a mountpoint that may hang: the table is read from `/proc`, and
-what has to be touched is touched in a thread that may be given up.
+Used by `daemon` and `cli`. It never touches a mountpoint that may hang: the table is read from `/proc`, and
+a mountpoint is touched only in a thread, with a time-out.
 """
 
 import errno
@@ -33,7 +32,7 @@ class Mount:
 
 
 def mounts() -> list[Mount]:
-    """All mounts this process sees, in the order they were made."""
+    """All mounts that this process sees, in the order in which they were made."""
     found = []
     with open("/proc/self/mountinfo", "rb") as table:
         for line in table:
@@ -55,7 +54,7 @@ def _unescaped(field: bytes) -> str:
 
 
 def mount_at(path: str) -> Mount | None:
-    """The mount whose mountpoint is `path` (as `resolved` gives it), the topmost if several."""
+    """The topmost mount at the mountpoint `path`, which is `resolved`."""
     return next((m for m in reversed(mounts()) if m.mountpoint == path), None)
 
 
@@ -74,9 +73,9 @@ def resolved(path: str) -> str:
 
 
 def answer_of(mountpoint: str) -> int | None:
-    """0 if a mount answers, else its errno (ENOTCONN: nobody serves it any more); None if it hangs.
+    """0 if a mount answers, else the errno (ENOTCONN: its daemon is gone); None if it hangs.
 
-    Asks for a name that no kernel may have kept: of a dead mount, `stat` still tells what it knew.
+    It looks up a name that the kernel cannot have cached: `stat` of a dead mount answers from the cache.
     """
     result: list[int] = []
 
@@ -97,9 +96,9 @@ def answer_of(mountpoint: str) -> int | None:
 
 
 def check(source: str, mountpoint: str, *, nonempty: bool = False) -> None:
-    """Raises `MountError` with the one reason why `source` cannot be mounted on `mountpoint`.
+    """Raises `MountError` with the reason why `source` cannot be mounted on `mountpoint`.
 
-    Both as `resolved` gives them. A mountpoint left behind by a daemon that was killed is cleared.
+    Both are `resolved`. The dead mountpoint of a killed daemon is unmounted.
     """
     _check_fuse()
     mounted = mount_at(mountpoint)
@@ -165,7 +164,7 @@ def unmount(mountpoint: str, *, lazy: bool = False) -> None:
 
 
 def daemon_of(mount: Mount) -> int | None:
-    """A descriptor of the process that serves a mount of zarrfuse; None if it does not tell."""
+    """A pidfd of the daemon of a mount; None if its control file does not say."""
     if mount.type != TYPE or answer_of(mount.mountpoint) != 0:
         return None
     try:
@@ -176,9 +175,9 @@ def daemon_of(mount: Mount) -> int | None:
 
 
 def wait_for_end(process: int) -> None:
-    """Wait until a process has ended, which it soon does after its mount is undone.
+    """Wait for the end of a daemon, which comes soon after unmounting.
 
-    What it kept beside the store is gone then, and whoever mounts next finds it so.
+    Its files in the workspace are deleted then, before the next mount.
     """
     poll = select.poll()
     poll.register(process, select.POLLIN)
@@ -187,7 +186,7 @@ def wait_for_end(process: int) -> None:
 
 
 def tune(mount: Mount, readahead_kib: int, max_background: int) -> list[str]:
-    """Raise what the kernel reads ahead and keeps in flight; what was refused, as text."""
+    """Raise the kernel's read-ahead and number of background requests; returns refusals as text."""
     minor = mount.device.partition(":")[2]
     refused = []
     for path, value in (
