@@ -1,7 +1,7 @@
 """The stored bytes of one job as a store of zarr-python.
 
-Used by `worker`, in its process. Nothing is read here: what is asked for and was not brought counts
-as absent, and is taken down.
+Used by `worker`, in its process. It reads nothing: a key that came without bytes counts as absent, and is
+noted as missing.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -27,8 +27,8 @@ _WITHOUT_ATTRIBUTES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class BroughtStore(Store):
     """The files of one array.
 
-    `brought`: the bytes by what was wanted, None for what is not stored. `missing`: what else was
-    asked for.
+    `brought`: the bytes of each range, None for one that is not stored. `missing`: the other ranges that
+    were asked for.
     """
 
     supports_writes = False
@@ -118,7 +118,7 @@ def _wanted(key: str, byte_range: ByteRequest | None) -> Wanted:
 
 
 def _without_attributes(document: Bytes) -> bytes:
-    """The document of an array as far as decoding needs it: attributes may be large."""
+    """The document of an array without attributes, which may be large and are not needed."""
     text = document.tobytes()
     try:
         members = _WITHOUT_ATTRIBUTES.decode(text)

@@ -1,7 +1,7 @@
-"""Whether a chunk holds nothing but the fill value of its array, as zarr-python decodes it.
+"""Finds chunks that hold only the fill value of their array, as zarr-python decodes them.
 
-Used by `opening` and `plain_store`, which hand it to the `chunks` view for arrays that want no such
-chunks (ZEP 10, `example.skip_empty_chunks`). A process of `decoding` decodes the chunk, within its limits.
+Used by views for arrays that do not store such chunks (ZEP 10, `example.skip_empty_chunks`). A worker
+decodes the chunk, within its limits.
 """
 
 import logging
@@ -21,17 +21,17 @@ from zarrfuse.spec.plain import CHUNK_KEYS, document, problem
 log = logging.getLogger(__name__)
 
 _MOST_BYTES = 256 << 20
-"""A chunk of more decoded bytes is not judged: however few bytes it is stored as, all are decoded."""
+"""A chunk with more decoded bytes is not checked, however few stored bytes it has."""
 _TEXT_BYTES = 64
-"""Of an element of any length: what zarr-python makes of it."""
+"""The bytes of an element without fixed size in zarr-python."""
 
 
 def is_fill(node: ArrayNode, chunk: bytes | bytearray) -> bool:
     """Whether the elements of `chunk`, a whole chunk or shard, all are the fill value, bit for bit.
 
-    So nothing is lost where it is not stored: -0.0 is not 0.0, and a NaN is no other NaN. Bytes that
-    nobody can decode within the limits are not empty, nor are chunks of very many. Elements beyond the
-    shape of the array count like all others.
+    So nothing is lost if it is not stored: -0.0 is not 0.0, and NaNs differ by their bits. A chunk that
+    cannot be decoded within the limits, or is very large, is not empty. Elements beyond the shape of the
+    array count, too.
     """
     if node.zarr_format != 3 or problem(node) is not None:
         return False

@@ -1,8 +1,8 @@
-"""How the C library keeps memory while chunks are decoded, and how much of it there is.
+"""Sets how the C library keeps freed memory, and tells how much memory is available.
 
-`settle` is used once, before the first thread, by `daemon` and by `worker`. Chunks come and go by the
-megabyte. As it is, each of them is mapped anew and cleared by the kernel, a tenth of the time of
-decoding, and each thread has a heap of its own, of which none gives back what another could use.
+`settle` is called once, before the first thread, by `mount` and by `worker`. By default every chunk is
+mapped anew and cleared by the kernel, which is a tenth of the time of decoding, and each thread has a heap
+of its own that the others cannot use.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ _HEAPS = 2
 
 
 def settle() -> None:
-    """Keep freed memory for the next chunk. Does nothing where the C library is not glibc."""
+    """Keep freed memory for the next chunk. Does nothing if the C library is not glibc."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
@@ -33,9 +33,9 @@ def give_back() -> None:
 
 
 def available_bytes(root: Path = Path("/")) -> float:
-    """The memory that this process may still take: of the machine, and of its cgroups (version 2).
+    """The memory that this process may still use, in bytes: of the machine, and of its cgroups (version 2).
 
-    Infinite where the files below `root` say nothing.
+    Infinite if the files below `root` do not say.
     """
     machine = _number(r"^MemAvailable: +([0-9]+) kB", root / "proc/meminfo")
     found = inf if machine is None else machine << 10
@@ -49,7 +49,7 @@ def available_bytes(root: Path = Path("/")) -> float:
 
 
 def _available_in(group: Path) -> float:
-    """The memory that a cgroup may still take. Its page cache can be taken from it."""
+    """The memory that a cgroup may still use. Its page cache counts as free."""
     most, taken = (_number(r"^([0-9]+)$", group / f"memory.{name}") for name in ("max", "current"))
     if most is None or taken is None:
         return inf
@@ -66,7 +66,7 @@ def _number(pattern: str, path: Path) -> int | None:
 
 
 def _text(path: Path) -> str:
-    """What a file says; nothing where there is none."""
+    """The text of a file; empty if there is none."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

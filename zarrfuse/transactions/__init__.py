@@ -1,9 +1,9 @@
-"""How chunks and documents are stored so that each is wholly the old or wholly the new one.
+"""Stores chunks and documents atomically: each is wholly the old or wholly the new one.
 
-A writer fills a private copy (`spooled`, `spool`); `commits` stores it. A chunk of several parts is
-first written as temporary parts in the folder of our own (`workspace`), then named in a journal
-(`journal`), then moved to its keys (`several`, `rolling`), or back (`undo`). What a process that died
-has left is finished by `recovery`, and until then shown as if it were finished by `forward`. `locks`
-keeps processes and threads that write or read the parts of one chunk out of each other's way (`ofd` is
-the system call). None of them knows what a chunk or a part is: views say which bytes go under which key.
+A writer fills a `working_copy`, whose bytes are in a `spool` file; `commits` stores it. A chunk in several
+parts is written as temporary parts into the `workspace`, recorded in a `journal`, and moved to its keys
+(`multi_key_commit`, `apply_journal`), or back (`rollback`). `recovery` finishes the journals of processes
+that died; until then `recovered_view` shows the store as if they were finished. `locks` serialises commits
+of one chunk (`ofd` has the system call), `snapshot` reads a chunk without a lock. Used by views and
+`mount`. It must not know chunks or parts: views decide which bytes go under which key.
 """

@@ -1,12 +1,11 @@
-"""Does what a journal says, as often as asked.
+"""Applies a journal: moves temporary parts to their keys, and deletes keys. Idempotent.
 
-Owns the way from a journal to its keys; used by `commits` and `recovery`, under the lock of the chunk.
-Doing it again changes nothing: a temporary part that is gone has been moved already, a key to be
-deleted that is gone has been deleted.
+Used by `commits` and `recovery`, under the lock of the chunk. A temporary part that is missing has been
+moved already; a key that is missing has been deleted.
 
-Who reads takes no lock (`snapshot`). So where files are stored in place, what is under the key of the last
-part is deleted before any other part is moved, and the last part is moved last: as long as old and new
-parts are mixed, the chunk lacks one, and nobody takes it for whole.
+Readers take no lock (`snapshot`). So in stores with files the key of the last part is deleted before any
+other part is moved, and the last part is moved last: while old and new parts are mixed, the chunk is
+incomplete, and no reader takes it for whole.
 """
 
 import logging
@@ -30,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def roll_forward(store: WritableStore, journal: Journal) -> None:
-    """Do all that a journal says, so that it outlives the machine, and delete the journal."""
+    """Apply a journal durably, and delete it."""
     last = last_of(store, journal)
     if last is not None and last.temporary is not None:
         with suppress(NotFound):
@@ -45,10 +44,10 @@ def roll_forward(store: WritableStore, journal: Journal) -> None:
 def finish_journal(
     store: WritableStore, name: str, judge: Judge | None, *, is_replaced: bool = False
 ) -> Journal | None:
-    """Do what the journal of that name says; which it was, None if none was done.
+    """Apply the journal of this name; returns it, or None if none was applied.
 
-    One that cannot be understood is deleted: nobody will ever do it. One that the `judge` is against
-    raises `Refused`, or is deleted as well if its chunk `is_replaced` next.
+    One that cannot be parsed is deleted. One that the `judge` refuses raises `Refused`, or is deleted if
+    its chunk `is_replaced` next.
     """
     with suppress(NotFound):  # others have done it
         try:
@@ -67,13 +66,13 @@ def finish_journal(
 
 
 def last_of(store: WritableStore, journal: Journal) -> Part | None:
-    """The part of which the key is cleared first; None where that does not matter."""
+    """The part whose key is cleared first; None if that does not matter."""
     stored = [part for part in journal.parts if part.temporary is not None]
     return stored[-1] if store.in_place and len(stored) > 1 else None
 
 
 def clear(store: WritableStore, part: Part) -> None:
-    """Delete what is under the key of a part that is about to be moved there."""
+    """Delete the key of a part that is about to be moved there."""
     with suppress(NotFound):
         store.remove(part.key)
 
@@ -81,7 +80,7 @@ def clear(store: WritableStore, part: Part) -> None:
 def move(store: WritableStore, part: Part, *, must_be_there: bool = False) -> None:
     """Move one temporary part to its key, or delete the key.
 
-    `must_be_there`: nobody can have moved it, so raises `Corrupt` if it is gone.
+    `must_be_there`: it cannot have been moved yet, so raises `Corrupt` if it is missing.
     """
     if part.temporary is None:
         with suppress(NotFound):
@@ -103,7 +102,7 @@ def move(store: WritableStore, part: Part, *, must_be_there: bool = False) -> No
 
 
 def settle(store: WritableStore, journal: Journal) -> None:
-    """Delete a journal of which all is done, once that outlives the machine."""
+    """Make an applied journal durable, and delete it."""
     if store.in_place:
         for folder in dict.fromkeys(folder_of(part.key) for part in journal.parts):
             with suppress(NotFound):  # nothing was there to be deleted
@@ -112,18 +111,15 @@ def settle(store: WritableStore, journal: Journal) -> None:
         return  # another process has done it, too, and the next may stand there
     with suppress(NotFound):
         store.remove(key_of(journal.key))
-    # A journal that comes back with the machine finds its temporary parts moved. Deletions it would
-    # do again, of what may have been stored since.
+    # A journal that comes back after a power cut finds its temporary parts moved. But it would delete again
+    # what may have been stored since.
     if store.in_place and any(part.temporary is None for part in journal.parts):
         with suppress(NotFound):
             store.sync_folder(OWN_NAME)
 
 
 def make_folders(store: WritableStore, folder: str, *, sync: bool = True) -> None:
-    """Make a folder, and those it lies in, if they are not there.
-
-    `sync`: their names outlive the machine.
-    """
+    """Make a folder, and those above, if they are missing; `sync`: durably."""
     if not folder or not store.in_place:
         return
     above = folder_of(folder)
@@ -142,7 +138,7 @@ def make_folders(store: WritableStore, folder: str, *, sync: bool = True) -> Non
 def with_folder(
     store: WritableStore, key: str, store_it: Callable[[], None], *, sync: bool = True
 ) -> None:
-    """Store a key; if that raises `NotFound`, make its folder, and try once more."""
+    """Store a key; if that raises `NotFound`, make its folder and try again."""
     try:
         store_it()
     except NotFound:
@@ -151,5 +147,5 @@ def with_folder(
 
 
 def folder_of(key: str) -> str:
-    """The folder that a key lies in."""
+    """The folder of a key."""
     return key.rpartition("/")[0]

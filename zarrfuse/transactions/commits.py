@@ -1,14 +1,13 @@
-"""Stores and deletes chunks and documents, wholly or not at all.
+"""Stores and deletes chunks and documents, atomically.
 
-Owns the order of things in a commit. Used by `spooled` and by views. It must not know which bytes go
-where: who calls it has split them.
+Owns the order of the steps of a commit. Used by views, which split the bytes.
 
-What is stored under one key is renamed (or put) there, and that is that. What is stored under several is
-put into the workspace as temporary parts first, with all bytes on the disk. Then a journal is put, and
-from that moment the commit counts, for everybody who looks through `forward`. Then the parts are moved
-to their keys, and the journal goes. From the journal on all is under the lock of the chunk.
+A commit of one key renames (or puts) the file. A commit of several keys first writes temporary parts into
+the workspace, and syncs them. Then it stores a journal. From that moment the commit counts, for everyone
+who reads through `recovered_view`. Then the parts are moved to their keys, and the journal is deleted. From
+the journal on, the lock of the chunk is held.
 
-What happens when a call of the store fails is told in `several`.
+`multi_key_commit` describes what happens when a store call fails.
 """
 
 import logging
@@ -41,7 +40,7 @@ log = logging.getLogger(__name__)
 
 _COPIED_AT_ONCE = 1 << 20
 CLOSE_WAITS_S = 10.0
-"""So long `Commits.close` waits for commits of threads that were given up on."""
+"""How long `Commits.close` waits for commits of threads that timed out."""
 
 _AS_BEFORE = StoreOptions()
 
@@ -55,11 +54,12 @@ class Target(NamedTuple):
 
 
 class Commits:
-    """Stores and deletes chunks and documents. One for a store and process; any thread may call it.
+    """Stores and deletes chunks and documents. One for each store and process, for any thread.
 
-    `spool_dir` is where spool files lie, unless in the workspace of a local store or, for others, where
-    temporary files go. `judge` says which journals are done, `timeout_s` how long a lock is waited for.
-    `in_place`: whether ordinary files are changed in place, if the store can; else all are stored whole.
+    `spool_dir`: the folder of spool files; None: the workspace of a local store, or the folder of temporary
+    files. `judge`: decides which journals are applied. `timeout_s`: how long to wait for a lock.
+    `in_place`: whether ordinary files are changed in place, if the store can; else all files are stored
+    whole.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Commits:
     ) -> None:
         self.store = store
         self.in_place = in_place and store.in_place
-        # Journals are made and done in what is stored, and not in how that is shown.
+        # Journals are written and applied in the store itself, not in its recovered view.
         self._stored = unwrapped(store)
         self._spool_dir = spool_dir
         self._judge = judge
@@ -87,10 +87,10 @@ class Commits:
         self.locks = Locks(own, self._workspace, timeout_s)
 
     def recover(self) -> None:
-        """Do what processes that died have left in journals, and delete what else they left.
+        """Apply the journals of processes that died, and delete their other files.
 
-        What cannot be done is logged and stays, shown as if it were done. Raises `Denied`, with the
-        reason, where what is to be stored could not be kept from others.
+        A journal that cannot be applied is logged and stays; the store is shown as if it were applied.
+        Raises `Denied` with the reason if the workspace cannot be protected from others.
         """
         was_used = self._workspace.is_used
         recover(self._stored, self._workspace, self.locks, self._judge)
@@ -100,10 +100,10 @@ class Commits:
                     self._workspace.close(keep=self._has_journals())
 
     def close(self) -> None:
-        """Delete what only this process needs. All spools have been closed, and none can be made any more.
+        """Delete the files of this process. All spools are closed, and no new ones can be made.
 
-        What could not be done of its commits is tried again; if it still cannot, it stays. Where a
-        commit is still under way after `CLOSE_WAITS_S`, all stays, and is left to `recover`.
+        Unfinished journals of its commits are tried again, and stay if that fails. If a commit still runs
+        after `CLOSE_WAITS_S`, everything stays for `recover`.
         """
         with self._under_way.stopped(CLOSE_WAITS_S, for_good=True) as is_quiet:
             if is_quiet:
@@ -123,7 +123,7 @@ class Commits:
         self._workspace.close(keep=keep)
 
     def _has_journals(self) -> bool:
-        """Whether a journal of this process is there, which names its temporary parts."""
+        """Whether there is a journal of this process, which names its temporary parts."""
         return any(self._may_be_there(journals.key_of(key)) for key in self._several.unfinished)
 
     # -- spools
@@ -131,7 +131,7 @@ class Commits:
     def spool(self) -> Spool:
         """A new, empty spool file.
 
-        Raises `OSError`, EBUSY if the store is closed, and `Denied` where no workspace may be made.
+        Raises `OSError`, EBUSY if the store is closed, and `Denied` if no workspace can be made.
         """
         with self._under_way.one():
             opened = None if self._spool_dir else self._workspace.open_spool()
@@ -141,7 +141,7 @@ class Commits:
         return Spool(fd, key, self._stored.remove)
 
     def sync(self, spool: Spool) -> None:
-        """Wait until a spool that was given, and so is the stored file, will outlive the machine."""
+        """Make a spool that has become the stored file durable."""
         os.fsync(spool.fd)
         if spool.is_given and spool.key is not None:
             with suppress(NotFound):  # deleted since
@@ -149,7 +149,7 @@ class Commits:
 
     @contextmanager
     def _one(self) -> Iterator[None]:
-        """One that stores or deletes; it does not look up the same folders again and again."""
+        """A block of one commit, which looks up each folder once."""
         with self._under_way.one(), self._stored.same_folders():
             yield
 
@@ -187,9 +187,8 @@ class Commits:
     ) -> None:
         """Store the stored file `source_key` as the chunk or document `key`, with its time and mode.
 
-        The file is gone then unless `keep`; in the same moment, unless the chunk has several parts and
-        another folder: a process that dies may leave both. Raises as `store_spool`, and
-        `NotFound`.
+        The file is deleted unless `keep`. That is one step, unless the chunk has several parts and another
+        folder: a process that dies may then leave both. Raises as `store_spool`, and `NotFound`.
         """
         with self._one():
             self._finish_left_over(key)
@@ -217,7 +216,7 @@ class Commits:
                 spool = nameless_spool(self._spool_dir)
                 fd = spool.fd
                 copy_reader(reader, fd, reader.size)
-            # A journal deletes nothing elsewhere: whoever could leave one there would delete anything.
+            # A journal deletes nothing in other folders: a forged one could delete anything.
             is_near = folder_of(source_key) == folder_of(key)
             also = (Part(source_key, None),) if is_near and not keep else ()
             self._store_several(key, targets, fd, reader.mtime_ns, like, new=new, also=also)
@@ -297,7 +296,8 @@ class Commits:
         new: bool,
         also: Iterable[Part] = (),
     ) -> None:
-        # Bytes are written before the lock is taken: who reads the chunk does not wait for them.
+        # Bytes are written before the lock is taken, so that other commits of the chunk do not wait for
+        # them.
         parts = self._put_parts(targets, fd, mtime_ns, like)
         begun = False
         try:
@@ -305,7 +305,7 @@ class Commits:
                 self._finish(key)
                 if new:
                     self._refuse_replacing(key, [target.key for target in targets])
-                begun = True  # from here on they are up to `several`
+                begun = True  # from here on `multi_key_commit` deletes them
                 self._carry_out(Journal(key, (*parts, *also)))
         except BaseException:
             if not begun:
@@ -319,7 +319,7 @@ class Commits:
         mtime_ns: int | None,
         like: int | Access | None,
     ) -> Sequence[Part]:
-        """Put the temporary parts, so that they outlive the machine, and make the folders."""
+        """Write the temporary parts durably, and make the folders."""
         store = self._stored
         for folder in dict.fromkeys(folder_of(target.key) for target in targets):
             if folder and not self._is_there(folder):
@@ -352,12 +352,11 @@ class Commits:
         *,
         new: bool = False,
     ) -> None:
-        """Make the parts `source` of the chunk `source_key` the parts `stored` of the chunk `key`.
+        """Rename the chunk `source_key` with the parts `source` to the chunk `key` with the parts `stored`.
 
-        All at once: each part gets a second name in the workspace, and one journal moves these and deletes
-        the old names. What the chunk `key` was is replaced; `new`: raises `Exists` if any of it is there.
-        Raises `NotSupported` where files have no second names, `NotFound` if a part is missing, and what
-        the store raises.
+        Each part gets a second name in the workspace, and one journal moves these and deletes the old
+        names. An existing chunk `key` is replaced; with `new`, raises `Exists`. Raises `NotSupported` in
+        stores without hard links, `NotFound` if a part is missing, and what the store raises.
         """
         if not self._stored.in_place:
             raise NotSupported("a key of this store has no second name")
@@ -369,7 +368,7 @@ class Commits:
             self._finish(key)
             if new:
                 self._refuse_replacing(key, stored)
-            # A journal of the source that came back with the machine would contradict this one.
+            # A journal of the source that came back after a power cut would contradict this one.
             self._stored.sync_folder(OWN_NAME)
             for folder in dict.fromkeys(map(folder_of, stored)):
                 make_folders(self._stored, folder)
@@ -389,9 +388,9 @@ class Commits:
     # -- deleting
 
     def delete(self, key: str, stored: Sequence[str]) -> None:
-        """Delete the stored keys of the chunk `key` at once; those that are absent are passed over.
+        """Delete the stored keys of the chunk `key` in one commit; missing keys are ignored.
 
-        Raises `NotFound` if all are, and what the store raises.
+        Raises `NotFound` if all are missing, and what the store raises.
         """
         with self._one():
             self._delete(key, stored)
@@ -419,13 +418,13 @@ class Commits:
             self._shown.look(journal.key)  # who reads here sees at once what counts
 
     def _finish_left_over(self, key: str) -> None:
-        """Do what a journal of the chunk says, if there is one, before it is stored as one key."""
+        """Apply a leftover journal of the chunk, before the chunk is stored as one key."""
         if self._is_there(journals.key_of(key)):
             with self.locks.exclusive(key):
                 self._finish(key)
 
     def _finish(self, key: str) -> None:
-        """Do what a journal of the chunk says, if there is one. The lock is held."""
+        """Apply a leftover journal of the chunk. The lock is held."""
         if self._is_there(journals.key_of(key)):
             finish_journal(self._stored, journals.name_of(key), self._judge, is_replaced=True)
 

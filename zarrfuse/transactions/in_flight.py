@@ -1,7 +1,6 @@
-"""How many commits of this process are under way, so that nobody takes from under them what they use.
+"""Counts the running commits of this process, so that closing the store waits for them.
 
-Owns the count. Used by `commits`. A thread that was given up on may still be in the middle of a commit
-when the store is closed.
+Used by `commits`. A thread that timed out may still run a commit when the store is closed.
 """
 
 import errno
@@ -14,13 +13,13 @@ _PATIENCE_S = 10.0
 
 
 class UnderWay:
-    """The commits under way; any thread may call it."""
+    """The running commits. For any thread."""
 
     def __init__(self) -> None:
         self._new_process()
 
     def _new_process(self) -> None:
-        """The threads of the parent do not run in a child."""
+        """Reset the count in a child process, in which the threads of the parent do not run."""
         self._pid = os.getpid()
         self._changed = threading.Condition()
         self._count = 0
@@ -29,10 +28,7 @@ class UnderWay:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Count one for as long as the block lasts.
-
-        Raises `OSError` (EBUSY) if stopped for long, or for good.
-        """
+        """A block that is counted. Raises `OSError` (EBUSY) if commits stay stopped."""
         changed = self._condition()
         with changed:
             if not changed.wait_for(lambda: self._is_ended or not self._is_stopped, _PATIENCE_S):
@@ -49,9 +45,9 @@ class UnderWay:
 
     @contextmanager
     def stopped(self, wait_s: float, *, for_good: bool = False) -> Iterator[bool]:
-        """Wait so long until there is none, then let none begin; whether there is none.
+        """A block in which no commit begins; yields whether the running ones ended in time.
 
-        `for_good`: none begins after the block either, whether there was none or not.
+        `for_good`: none begins after the block either.
         """
         changed = self._condition()
         with changed:

@@ -1,12 +1,11 @@
-"""What a commit of several stored keys is about to do, as a document.
+"""The journal of a commit of several stored keys, as a document.
 
-Owns what a journal says, where it lies and how it is written and read; used by all who make, finish or
-show commits. It must not do what it says (`rolling`).
+Owns its format, its key, and how it is written and read. `apply_journal` applies it.
 
-A journal is there from the moment its commit counts until all of it is done. It is named by the chunk,
-so a chunk has at most one. Whoever finds one does not trust it: a dataset may come from anywhere. Who may
-have put it there, the store judges (`stores.own_folder`); that it names no more than parts of its chunk, a
-`Judge`.
+A journal exists from the moment in which its commit counts until the commit is done. It is named by the
+chunk, so a chunk has at most one. A journal that is found is not trusted, because a dataset may come from
+anywhere: `stores.local.own_folder` checks who wrote it, and a `Judge` that it names only parts of its
+chunk.
 """
 
 import json
@@ -28,10 +27,10 @@ _TEMPORARY = re.compile(rf"{re.escape(OWN_NAME)}/w-[0-9a-z-]+/[0-9a-z-]+")
 
 
 class Part(NamedTuple):
-    """A stored key, and the temporary part that becomes it; None: the key is deleted.
+    """A stored key, and the temporary part that is moved to it; None: the key is deleted.
 
-    `second_name_of`: the key that it is renamed to. It is deleted only as long as it stands for the same
-    file: others may have stored something under it since.
+    `second_name_of`: the key that it is renamed to. It is deleted only if both are still the same file:
+    another process may have stored something under it since.
     """
 
     key: str
@@ -40,18 +39,18 @@ class Part(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """All that a commit of the chunk `key` does."""
+    """The steps of a commit of the chunk `key`."""
 
     key: str
     parts: tuple[Part, ...]
 
 
 class Refused(Denied):
-    """A journal that a `Judge` is against."""
+    """A journal that a `Judge` refuses."""
 
 
 Judge: TypeAlias = Callable[[Journal], str | None]
-"""Why a journal must not be done, or shown as if it were: what follows its name; None if it may."""
+"""Why a journal must not be applied, as a clause after its name; None if it may."""
 
 
 @lru_cache(64)  # one commit asks for it a dozen times
@@ -66,24 +65,24 @@ def key_of(chunk_key: str) -> str:
 
 
 def stripe_of(name: str) -> int:
-    """Which lock is that of the chunk that has the journal of this name: 0 to 255."""
+    """The lock (0 to 255) of the chunk with the journal of this name."""
     return int(name[:2], 16)
 
 
 def is_name(name: str) -> bool:
-    """Whether a name in the folder of our own is that of a journal."""
+    """Whether a name in the workspace is that of a journal."""
     return _NAME.fullmatch(name) is not None
 
 
 def journals(store: Store) -> Iterator[tuple[str, int]]:
-    """(name, time of its last change in ns) of each journal. Raises `NotFound`: there is no folder."""
+    """(name, modification time in ns) of each journal. Raises `NotFound` without a workspace."""
     for entry in store.scan(OWN_NAME):
         if entry.kind is Kind.FILE and is_name(entry.name):
             yield entry.name, entry.mtime_ns
 
 
 def text_of(journal: Journal) -> bytes:
-    """A journal as it is stored. Names that are not UTF-8 keep their surrogates, escaped."""
+    """The text of a journal. Names that are not UTF-8 have escaped surrogates."""
     parts = [
         {name: value for name, value in part._asdict().items() if value or name != "second_name_of"}
         for part in journal.parts
@@ -95,11 +94,11 @@ def text_of(journal: Journal) -> bytes:
 def put(
     store: WritableStore, journal: Journal, temporary: str | None, *, new: bool = False
 ) -> None:
-    """Store a journal so that it outlives the machine, but for its name (`sync_folder`).
+    """Store a journal durably, except for its name (`sync_folder`).
 
-    `temporary` is the key where it is written before it gets its name, None where a key that is put
-    is there whole at once. `new`: raises `Exists` if there is a journal of the chunk. Raises
-    `NotSupported` for one that would be too large to be read.
+    `temporary`: the key under which it is written before it gets its name; None in stores with an atomic
+    `put`. `new`: raises `Exists` if there is a journal of the chunk. Raises `NotSupported` if it would be
+    too large.
     """
     text = text_of(journal)
     if len(text) > _LARGEST:
@@ -121,7 +120,7 @@ def put(
 
 
 def _write(store: WritableStore, key: str, text: bytes) -> None:
-    """Write a new file in place, or none."""
+    """Write a new file, which is deleted if that fails."""
     file = store.edit(key, create=True, exclusive=True)
     try:
         try:
@@ -136,10 +135,10 @@ def _write(store: WritableStore, key: str, text: bytes) -> None:
 
 
 def load(store: Store, name: str, judge: Judge | None = None) -> Journal:
-    """Read the journal of that name.
+    """Read the journal of this name.
 
-    Raises `NotFound`, `Corrupt` for what cannot be understood, `NotSupported` for one of another version
-    of zarrfuse, and `Refused` for one that the `judge` is against.
+    Raises `NotFound`, `Corrupt` if it cannot be parsed, `NotSupported` for one of another version of
+    zarrfuse, and `Refused` if the `judge` refuses it.
     """
     key = f"{OWN_NAME}/{name}"
     try:
@@ -153,7 +152,7 @@ def load(store: Store, name: str, judge: Judge | None = None) -> Journal:
 
 
 def is_deleted_by(store: Store, journal: Journal, part: Part, *, wait: bool = True) -> bool:
-    """Whether a key that a journal deletes still stands for what it is to delete."""
+    """Whether a key that a journal deletes is still the file that it is to delete."""
     if part.second_name_of is None:
         return True
     for other in journal.parts:
@@ -166,7 +165,7 @@ def is_deleted_by(store: Store, journal: Journal, part: Part, *, wait: bool = Tr
 
 
 def stands(store: Store, journal: Journal) -> bool:
-    """Whether just this journal is there; yes, if that cannot be told."""
+    """Whether exactly this journal is stored; True if that is not known."""
     try:
         return is_still(store, journal)
     except (ZarrfuseError, OSError):
@@ -174,7 +173,7 @@ def stands(store: Store, journal: Journal) -> bool:
 
 
 def is_still(store: Store, journal: Journal) -> bool:
-    """Whether just this journal is there. Raises what the store raises if that cannot be told."""
+    """Whether exactly this journal is stored. Raises what the store raises."""
     try:
         return load(store, name_of(journal.key)) == journal
     except (NotFound, Corrupt, NotSupported):

@@ -1,7 +1,7 @@
-"""The folder of our own where there is none: keys of a store.
+"""The workspace in a store of keys, such as an object store.
 
-Owns the temporary parts there. Used by `commits`. Nobody can tell which process lives, so what one that
-died has left is deleted when it is old.
+Owns the temporary parts there. Used by `commits`. Whether a process lives is not known, so files of other
+processes are deleted when they are old.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from zarrfuse.transactions.workspace import FOLDER, OLD_S, Named
 
 
 class KeysWorkspace:
-    """A workspace in a store that has keys and no folders on this machine."""
+    """A workspace in a store without folders on this machine."""
 
     def __init__(self, store: WritableStore) -> None:
         self._store = store
@@ -26,14 +26,14 @@ class KeysWorkspace:
         self.is_used = False
 
     def check(self) -> None:
-        """See `Workspace`. Who may write is the store's to say."""
+        """See `Workspace`. The store checks permissions."""
 
     def folder(self) -> str:
         """See `Workspace`. A store of keys needs none."""
         return f"{OWN_NAME}/{self._name}"
 
     def temporary(self) -> str:
-        """See `Workspace`. Of a child process too, which has its parent's count."""
+        """See `Workspace`. Unique in a child process, too, which has the count of its parent."""
         return self.temporaries(1)[0]
 
     def temporaries(self, count: int) -> list[str]:
@@ -47,7 +47,7 @@ class KeysWorkspace:
         return None
 
     def clean(self, named: Callable[[], Named]) -> None:
-        """See `Workspace`. Left over is what is old."""
+        """See `Workspace`. Deletes old files."""
         with suppress(NotFound):
             folders = [entry.name for entry in self._store.scan(OWN_NAME)]
             kept = named()
@@ -56,7 +56,7 @@ class KeysWorkspace:
                     self._delete_dead(name, kept)
 
     def close(self, *, keep: bool = False) -> None:
-        """See `Workspace`. Temporary parts that could not be deleted are tried once more."""
+        """See `Workspace`. Tries again to delete temporary parts that could not be deleted."""
         if self.is_used and not keep:
             with suppress(NotFound):
                 self._delete(self._name, list(self._store.scan(self.folder())))

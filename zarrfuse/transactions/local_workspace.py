@@ -1,12 +1,12 @@
-"""The folder of our own in a folder of this machine: who uses it, and its end.
+"""The workspace of a local store: its folders of processes, and its end.
 
-Owns all that is made and deleted in it but for journals, and tells who lives. Used by `commits`. It must
-not know chunks, or who may be believed (`stores.own_folder`).
+Owns everything that is made and deleted in it, except journals. Used by `commits`. It must not know chunks,
+or which files are trusted (`stores.local.own_folder`).
 
-A process locks its file `alive` for as long as it lives, so that others can tell whose folder is left
-over. Who makes or deletes anything of that holds a byte of the lock file, and looks again whether the
-lock file is the one of that name: the last user deletes it with the folder. All is done by descriptors of
-the folder; what does not count in it is left alone.
+A process holds a lock of its file `alive` as long as it lives, so that others know whose folder is left
+over. To make or delete these files, a process locks a byte of the lock file, and checks that the lock file
+still has its name: the last user deletes it with the folder. Everything is done by descriptors of the
+folder. What is not trusted is left alone.
 """
 
 import itertools
@@ -33,9 +33,9 @@ from zarrfuse.transactions.workspace import FOLDER, LOCK_NAME, OLD_S, STRIPES, N
 log = logging.getLogger(__name__)
 
 _SET_UP = STRIPES
-"""The byte of the lock file of who sets up or deletes."""
+"""The byte of the lock file for setting up and deleting."""
 _PATIENCE_S = 30.0
-"""So long that is waited for: it is held for a moment."""
+"""How long to wait for it (s): it is held for a moment only."""
 _ALIVE = "alive"
 _PUT = re.compile(r"put-[0-9a-f]+")
 _LIST = os.O_RDONLY | os.O_DIRECTORY
@@ -44,7 +44,7 @@ _RACES_TOLERATED = 1000
 
 
 class _Ours:
-    """What is open of a workspace that was set up."""
+    """The open descriptors of a workspace."""
 
     def __init__(self, name: str, folder: int, alive: int) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class _Ours:
         self.count = itertools.count()
 
     def is_there(self) -> bool:
-        """Whether it is ours and has not been deleted."""
+        """Whether it was made by this process, and still exists."""
         return self.pid == os.getpid() and os.fstat(self.alive).st_nlink > 0
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class _Ours:
 
 
 class LocalWorkspace:
-    """A workspace in a folder of this machine; made when it is first needed."""
+    """A workspace in a local folder, made when it is first needed."""
 
     def __init__(self, own: OwnFolder) -> None:
         self._own = own
@@ -99,7 +99,7 @@ class LocalWorkspace:
         self._own.refuse_root()
         with suppress(FileNotFoundError, PermissionError):
             os.close(self._own.opened())
-            # With a lock file of somebody else's each write would be refused.
+            # With a lock file of another user every write would be refused.
             os.close(self._own.open(os.fsencode(LOCK_NAME), os.O_PATH))
 
     def clean(self, named: Callable[[], Named]) -> None:
@@ -125,7 +125,7 @@ class LocalWorkspace:
         self._try(self._delete_unused)
 
     def _try(self, delete: Callable[[], None]) -> None:
-        """Delete what need not be deleted now."""
+        """Delete files; errors are ignored."""
         try:
             delete()
         except Denied:
@@ -142,8 +142,8 @@ class LocalWorkspace:
         with self._guard:
             if self._ours is not None and self._ours.is_there():
                 return self._ours
-            # Another thread may be using the descriptors of one that somebody has deleted, and a
-            # child process shares those of its parent: neither is closed.
+            # Another thread may still use the descriptors of a deleted workspace, and a child process
+            # shares those of its parent: neither is closed.
             self._ours = self._made()
             return self._ours
 
@@ -164,9 +164,9 @@ class LocalWorkspace:
     def _set_up_lock(
         self, *, create: bool, byte: int = _SET_UP, count: int = 1
     ) -> Iterator[int | None]:
-        """The folder as a descriptor, while nobody else makes or deletes anything of it.
+        """A block with a descriptor of the workspace in which no other process makes or deletes its files.
 
-        None if there is none and `create` is false. Raises `Denied`, `TimedOut`.
+        None if it is missing and `create` is false. Raises `Denied`, `TimedOut`.
         """
         patience = Patience(f"{self._own.path}/{LOCK_NAME}", _PATIENCE_S)
         for _ in range(_RACES_TOLERATED):
@@ -217,12 +217,12 @@ class LocalWorkspace:
                     self._delete_folder(own, ours.name)
 
     def _delete_unused(self) -> None:
-        """Delete the folder, if nobody uses it and it holds nothing that is needed."""
+        """Delete the workspace, if no process uses it and it has no journals."""
         with self._set_up_lock(create=False) as own:
             if own is None or not self._is_unused(own):
                 return
-        # Those who write hold other bytes for a moment. All are taken at once, so nobody waits for
-        # another.
+        # Writers hold other bytes for a moment. All are locked at once, so no two processes wait for each
+        # other.
         with self._set_up_lock(create=False, byte=0, count=STRIPES + 1) as own:
             if own is not None and self._is_unused(own):
                 os.unlink(LOCK_NAME, dir_fd=own)
@@ -230,7 +230,7 @@ class LocalWorkspace:
                     self._own.delete()
 
     def _is_unused(self, own: int) -> bool:
-        """Whether nobody lives and there is no journal; who is dead is deleted then."""
+        """Whether no process lives and there is no journal; folders of dead processes are deleted then."""
         dead = self._dead(own)
         with os.scandir(own) as found:
             names = [entry.name for entry in found if entry.is_file(follow_symlinks=False)]
@@ -249,7 +249,7 @@ class LocalWorkspace:
         return [name for name in names if FOLDER.fullmatch(name) and not self._is_alive(own, name)]
 
     def _is_alive(self, own: int, name: str) -> bool:
-        """Whether the process of a folder lives; where that cannot be told, if it is not old."""
+        """Whether the process of a folder lives; if that is not known, whether the folder is new."""
         try:
             folder = self._own.open(os.fsencode(name), _LIST)
         except FileNotFoundError:
@@ -278,9 +278,9 @@ class LocalWorkspace:
             os.close(folder)
 
     def _others_may_lock(self, own: int, alive: int) -> bool:
-        """Whether others may open `alive`, so that no process of ours made it.
+        """Whether other users may open `alive`, so that no process of zarrfuse made it.
 
-        Where they may open the lock file, too, all files of the file system have that mode.
+        If they may open the lock file, too, all files of this file system have that mode.
         """
         if self._own.is_private(os.fstat(alive)):
             return False
@@ -288,7 +288,7 @@ class LocalWorkspace:
         return self._own.is_private(lock)
 
     def _delete_folder(self, own: int, name: str) -> None:
-        """Delete a process's folder with all in it. `alive` goes last: until then it can be judged."""
+        """Delete the folder of a process. `alive` is deleted last: it tells whether the process lives."""
         with suppress(FileNotFoundError):
             folder = self._own.open(os.fsencode(name), _LIST)
             try:

@@ -1,10 +1,10 @@
-"""The lock file of the workspace: opened, and made where there is none that can be used.
+"""Opens the lock file of the workspace, and makes it if there is none that can be used.
 
-Used by `locks` and `local_workspace`. A lock file that others may open is not used, since they could hold
-locks of it for ever (it came with a copied dataset, say): a new one takes its place, unless the file system
-gives that the same mode. Whoever locks a byte looks afterwards whether the file still has its name. Two
-processes that find such a file in the same moment may not see each other; they are the first two to write
-to that copy.
+Used by `locks` and `local_workspace`. A lock file that other users may open is replaced by a new one,
+unless the file system gives that the same mode: they could hold its locks for ever (it may come with a
+copied dataset). After locking a byte, a process checks that the file still has its name. Two processes that
+replace such a file in the same moment may not see each other's locks; that can happen once, at the first
+write to such a copy.
 """
 
 import os
@@ -20,9 +20,9 @@ _LOCK = os.O_RDWR | os.O_NONBLOCK
 
 
 def open_lock_file(own: OwnFolder, folder: int) -> int:
-    """A descriptor of the lock file in `.zarrfuse/`, which is open as `folder`.
+    """A descriptor of the lock file in the workspace, which is open as `folder`.
 
-    Raises `Denied` if it does not count, and `FileNotFoundError` if the folder has been deleted.
+    Raises `Denied` if it is not trusted, and `FileNotFoundError` if the workspace was deleted.
     """
     while True:
         with suppress(FileExistsError):
@@ -36,7 +36,7 @@ def open_lock_file(own: OwnFolder, folder: int) -> int:
 
 
 def _replaced(own: OwnFolder, folder: int, fd: int) -> bool:
-    """Put a new file in the place of the lock file `fd`; False if others may open that, too."""
+    """Replace the lock file `fd` by a new one; False if other users may open that, too."""
     name = f"put-{secrets.token_hex(8)}"
     new = new_file(folder, name, os.O_WRONLY)
     try:

@@ -1,11 +1,10 @@
-"""Locks of chunk keys: who stores the parts of a chunk does so alone.
+"""Locks of chunk keys: commits of one chunk run one after the other.
 
-Owns the way to a lock: between threads of one process a lock each, between processes a byte of the lock
-file of the workspace. Used by `commits`, and by `check`, which asks whether somebody is at work. It must
-not know what is done under a lock. Who reads takes none (`snapshot`): whoever may lock may keep writers
-waiting, so only those may who may write.
+Between threads of a process each chunk has a lock; between processes it has a byte of the lock file of the
+workspace. Used by `commits`, and by `check`, which asks whether a process is writing. It must not know what
+is done under a lock. Readers take none (`snapshot`): only users who may write can make writers wait.
 
-A lock file that has been deleted, because its last user is gone, is no lock.
+A lock file that was deleted by its last user is no lock.
 """
 
 import logging
@@ -27,7 +26,7 @@ from zarrfuse.transactions.workspace import LOCK_NAME, STRIPES, Workspace, say_n
 log = logging.getLogger(__name__)
 
 SAID_AFTER_S = 5.0
-"""Who waits longer for a lock says so, once."""
+"""A thread that waits longer for a lock (s) logs that, once."""
 _LONGEST_NAP_S = 0.02
 _LOCK = os.fsencode(LOCK_NAME)
 
@@ -38,7 +37,7 @@ def stripe_of(chunk_key: str) -> int:
 
 
 def is_locked(own: OwnFolder, chunk_key: str) -> bool:
-    """Whether somebody holds the lock of a chunk; no, if that cannot be told."""
+    """Whether a process holds the lock of a chunk; False if that is not known."""
     try:
         fd = own.open(_LOCK, os.O_RDONLY | os.O_NONBLOCK)
     except (ZarrfuseError, OSError):
@@ -52,7 +51,7 @@ def is_locked(own: OwnFolder, chunk_key: str) -> bool:
 
 
 class Patience:
-    """Asks for a lock until it is there: says after a while what it waits for, and gives up."""
+    """Waits for a lock: logs after a while what it waits for, and times out."""
 
     def __init__(self, what: str, timeout_s: float) -> None:
         self._what = what
@@ -63,7 +62,7 @@ class Patience:
 
     @property
     def left_s(self) -> float:
-        """How long it will go on, in seconds."""
+        """Seconds until the time-out."""
         return max(0.0, self._timeout_s - (time.monotonic() - self._began))
 
     def nap(self) -> None:
@@ -79,7 +78,7 @@ class Patience:
 
 
 class _LockFile:
-    """The open lock file; closed when nobody holds a lock of it any more."""
+    """The open lock file. It is closed when its last lock is released."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -92,7 +91,7 @@ class _LockFile:
 
 
 class Locks:
-    """Locks of chunk keys. `own`: None for a store in which processes do not see each other's."""
+    """Locks of chunk keys; `own`: the workspace, None in a store without locks between processes."""
 
     def __init__(
         self, own: OwnFolder | None, workspace: Workspace, timeout_s: float | None = None
@@ -103,29 +102,29 @@ class Locks:
         self._new_process()
 
     def _new_process(self) -> None:
-        """A child process has locks of its own: it would share those of its parent."""
+        """Open the lock file again in a child process, which would share the locks of its parent."""
         self._pid = os.getpid()
         self._threads = [threading.Lock() for _ in range(STRIPES)]
         self._file: _LockFile | None = None
 
     def close(self) -> None:
-        """Let go of the lock file. Locks that are held stay so."""
+        """Close the lock file after the release of its last lock."""
         self._file = None
 
     def exclusive(
         self, chunk_key: str, *, timeout_s: float | None = None
     ) -> AbstractContextManager[None]:
-        """Hold the lock of a chunk alone, for a block. Who takes several goes by their `stripe_of`.
+        """A block that holds the lock of a chunk. Take several in the order of `stripe_of`.
 
-        Raises `TimedOut` after `timeout_s` (seconds; by default that of the store), and what is raised
-        where the workspace cannot be used.
+        Raises `TimedOut` after `timeout_s` (seconds; None: that of the store), and the errors of an
+        unusable workspace.
         """
         return self._held(stripe_of(chunk_key), chunk_key, timeout_s)
 
     def of_journal(
         self, name: str, *, timeout_s: float | None = None
     ) -> AbstractContextManager[None]:
-        """The lock of the chunk that has the journal of this name."""
+        """A block that holds the lock of the chunk with the journal of this name."""
         return self._held(journals.stripe_of(name), name, timeout_s)
 
     @contextmanager
@@ -149,7 +148,7 @@ class Locks:
             lock.release()
 
     def _taken(self, own: OwnFolder, stripe: int, patience: Patience) -> _LockFile | None:
-        """Take the lock of a stripe between processes; None where there are no such locks."""
+        """Take the lock of a stripe between processes; None if there are no such locks."""
         while True:
             self._workspace.folder()
             file = self._file

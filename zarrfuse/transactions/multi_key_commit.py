@@ -1,25 +1,26 @@
-"""Carries out what a journal says, or nothing of it.
+"""Commits several stored keys by a journal, atomically.
 
-Owns the moment from which a commit of several stored keys counts, and what becomes of it when the store
-fails. Used by `commits`, under the lock of the chunk, once all temporary parts are on the disk.
+Owns the moment from which the commit counts, and what happens when a store call fails. Used by `commits`,
+under the lock of the chunk, when all temporary parts are on the disk.
 
-What happens when a call of the store fails:
+If a store call fails:
 
-* Before the journal is there, or before anything was moved: journal and temporary parts are deleted, the
-  old chunk stays, the writer is told.
-* When some parts were moved and another cannot be: the old bytes of those that were, which a local store
-  holds open, are put back by a commit of their own (`undo`): the old chunk stays, the writer is told. If
-  that fails, too, or there are no old bytes to be had, as in object stores, or there are very many parts,
-  the journal stays and the commit counts: all who look through `forward` see the new chunk. The next
-  commit of the chunk, or `recover`, goes on.
-* When all was moved and the journal cannot be deleted: the same, and it says nothing that is not so.
-* If a journal that was put cannot be deleted again, it counts, although the writer was told of a fault.
+* Before the journal is stored, or before a part is moved: journal and temporary parts are deleted, the old
+  chunk stays, the writer gets the error.
+* After a part was moved, when another cannot be: the old bytes of the moved parts, which a local store has
+  kept open, are put back by a commit of their own (`rollback`). The old chunk stays, and the writer gets
+  the error. If that fails, or there are no old bytes (object stores, very many parts), the journal stays
+  and the commit counts: `recovered_view` shows the new chunk, and the next commit of the chunk, or
+  `recovery`, applies the journal.
+* After all parts were moved, when the journal cannot be deleted: it stays, and applying it again changes
+  nothing.
+* A stored journal that cannot be deleted counts, although the writer got an error.
 
-A process that is killed leaves a journal or none: new or old. A temporary part that is gone before it was
-moved is an error: somebody has deleted it.
+A killed process leaves a journal or none: the new or the old chunk. A temporary part that is missing before
+it was moved is an error: it was deleted from outside.
 
-In an object store a journal is put only where there is none: one that stands is another process's, and is
-carried out first. It is deleted only as long as it is the own one.
+In an object store a journal is stored only if there is none. One that exists belongs to another process,
+and is applied first. A journal is deleted only if it is still the own one.
 """
 
 import errno
@@ -45,13 +46,13 @@ from zarrfuse.transactions.workspace import Workspace
 log = logging.getLogger(__name__)
 
 _JOURNALS_FINISHED = 10
-"""So many journals of other processes are finished before a commit gives up."""
+"""How many journals of other processes are applied before a commit gives up."""
 
 
 class Several:
     """Commits of several stored keys in one store.
 
-    `unfinished` are the chunks of which the journal stayed.
+    `unfinished`: the chunks whose journals stayed.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Several:
         self.unfinished: set[str] = set()
 
     def carry_out(self, journal: Journal) -> None:
-        """Put the journal and do what it says; its temporary parts are there."""
+        """Store the journal and apply it; its temporary parts are stored."""
         store = self._store
         moved: list[Part] = []  # or cleared
         try:
@@ -116,7 +117,7 @@ class Several:
         raise OSError(errno.EBUSY, f"{journal.key} is stored by others all the time")
 
     def _give_up(self, journal: Journal) -> None:
-        """Delete a journal of which nothing was done, if it is there, and its temporary parts."""
+        """Delete a journal of which nothing was applied, and its temporary parts."""
         store = self._store
         try:
             if store.in_place or journals.is_still(store, journal):
@@ -134,7 +135,7 @@ class Several:
         discard(store, journal.parts)
 
     def _is_untouched(self, before: Before, part: Part) -> bool:
-        """Whether nothing has been done for a part of which the store says that it failed."""
+        """Whether a part is unchanged after a failed store call."""
         untouched = before.is_untouched(part.key)
         if untouched is None:  # an object store may have copied without deleting: not to be told
             return self._store.in_place and not _is_done(self._store, part)
@@ -143,7 +144,7 @@ class Several:
     def _take_back(
         self, journal: Journal, before: Before, moved: Sequence[Part], error: BaseException
     ) -> bool:
-        """Put back what was `moved`; False if that cannot be done, so that the commit counts."""
+        """Put the `moved` parts back; False if that fails, so that the commit counts."""
         store = self._store
         try:
             back = before.journal(self._workspace, moved)

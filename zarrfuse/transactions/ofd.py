@@ -1,8 +1,8 @@
 """Locks of single bytes of a file that belong to an open file description (`F_OFD_SETLK`).
 
-Owns the system call, and what a file system that has no locks says. Used by `locks` and
-`local_workspace`. The kernel lets go of them when the last descriptor is closed, so also when a process is
-killed. None is waited for in the kernel: there would be no end to it, and nobody could say for what.
+Owns the system call, and the errors of file systems without locks. Used by `locks` and `local_workspace`.
+The kernel releases them when the last descriptor is closed, also when the process is killed. No call waits
+in the kernel, where it could not time out.
 """
 
 import errno
@@ -15,24 +15,24 @@ _NO_LOCKS = frozenset({errno.ENOLCK, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSU
 
 
 class NoLocksHere(Exception):
-    """The file system has no such locks."""
+    """The file system does not support such locks."""
 
 
 def lock(fd: int, byte: int, *, count: int = 1) -> None:
-    """Lock `count` bytes from `byte` on, alone; `fd` may write.
+    """Lock `count` bytes from `byte` on, exclusively; `fd` is open for writing.
 
-    Raises `BlockingIOError` if they are taken, and `NoLocksHere`.
+    Raises `BlockingIOError` if one is locked, and `NoLocksHere`.
     """
     _call(fd, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, byte, count)
 
 
 def unlock(fd: int, byte: int, *, count: int = 1) -> None:
-    """Let go of them."""
+    """Release the locks of these bytes."""
     _call(fd, fcntl.F_OFD_SETLK, fcntl.F_UNLCK, byte, count)
 
 
 def is_locked(fd: int, byte: int) -> bool:
-    """Whether somebody has locked a byte. Raises `NoLocksHere`."""
+    """Whether a byte is locked. Raises `NoLocksHere`."""
     found = _call(fd, fcntl.F_OFD_GETLK, fcntl.F_WRLCK, byte, 1)
     return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
 

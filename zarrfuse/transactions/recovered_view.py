@@ -1,11 +1,10 @@
-"""A store as it will be when what is left over in journals has been done.
+"""A store as it will be when its leftover journals have been applied.
 
-Owns the picture of that: who reads sees each chunk as a whole, although a process died in the middle of
-a commit and nobody has finished it. Used by mounts, `open_store` and `snapshot`, and by who writes, too.
-It changes nothing: what is asked of the store otherwise goes through.
+Readers see each chunk as a whole, although a process died during a commit and nothing has recovered it yet.
+Used by mounts, `zarr_python` and `snapshot`. It changes nothing.
 
-What the journals say is looked up every `LOOK_EVERY_S`, and at once for a chunk of which parts are missing
-(`look`). A journal that says something of a key is looked at again before it is believed.
+The journals are read every `LOOK_EVERY_S`, and at once for a chunk with missing parts (`look`). Before a
+journal is used for a key, it is checked again.
 """
 
 import errno
@@ -26,7 +25,7 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 1.0
 LOOK_EVERY_S_WITHOUT_ROOT = 5.0
-"""The same of stores that are asked over a network."""
+"""The same for stores over a network."""
 _SURE_AFTER_NS = 2_000_000_000
 """A folder that was changed so recently may change again within one tick of its clock."""
 
@@ -37,9 +36,9 @@ AnyStore = TypeVar("AnyStore", bound=Store)
 
 
 def rolled_forward(store: AnyStore, judge: Judge | None = None) -> AnyStore:
-    """`store` as if its leftover journals had been done; itself where there can be none (zip).
+    """`store` as if its leftover journals were applied; itself if it can have none (zip).
 
-    Whoever asks for one store gets one picture of it, and the first says by what journals are judged.
+    All callers for one store share one object, with the `judge` of the first.
     """
     if store.permanent or isinstance(store, RolledForward):
         return store
@@ -56,7 +55,7 @@ def unwrapped(store: AnyStore) -> AnyStore:
 
 
 class _Said(NamedTuple):
-    """What a journal says of one key."""
+    """The part of a journal for one key."""
 
     name: str
     journal: Journal
@@ -64,15 +63,15 @@ class _Said(NamedTuple):
 
     @property
     def temporary(self) -> str | None:
-        """What becomes the key; None: it is deleted."""
+        """The temporary part that becomes the key; None: it is deleted."""
         return self.part.temporary
 
 
 class _Picture:
-    """What all journals say, by key and by folder; never changed once made.
+    """The parts of all journals, by key and by folder. Immutable.
 
-    `known` has each journal with the time of its last change (-1: it has to be read again), None for
-    one that cannot be understood.
+    `known`: each journal, None if it cannot be parsed, with its modification time (-1: it has to be read
+    again).
     """
 
     def __init__(self, known: dict[str, tuple[int, Journal | None]]) -> None:
@@ -94,7 +93,7 @@ class _Picture:
                     folder = above
 
     def keys_below(self, folder: str) -> list[str]:
-        """The keys in a folder, and in folders in it, that become something."""
+        """The keys in a folder, and below it, that journals store."""
         return [
             key
             for key, said in self.said.items()
@@ -106,9 +105,9 @@ _NOTHING = _Picture({})
 
 
 class RolledForward(Store):
-    """Another store as if its leftover journals had been done. Made by `rolled_forward`.
+    """A store as if its leftover journals were applied. Made by `rolled_forward`.
 
-    What it has beside `base.Store`, such as the writing of a `WritableStore`, is that of the store.
+    Methods beyond `base.Store`, such as those of a `WritableStore`, are those of the inner store.
     """
 
     def __init__(self, inner: Store, judge: Judge | None = None) -> None:
@@ -203,9 +202,9 @@ class RolledForward(Store):
     # -- what journals say
 
     def look(self, chunk_key: str, *, wait: bool = True) -> None:
-        """Look now whether there is a journal of a chunk.
+        """Check now whether there is a journal of a chunk.
 
-        Without waiting, `BlockingIOError` for one that has not been read.
+        Without `wait`, raises `BlockingIOError` if it has not been read.
         """
         known = (self._now(wait) if wait else self._picture).known
         name = journals.name_of(chunk_key)
@@ -301,7 +300,7 @@ class RolledForward(Store):
     # -- the picture
 
     def _stat_said(self, key: str, said: _Said, *, wait: bool) -> Entry | None:
-        """What a key will be; None if it is that already. Raises `NotFound`: it will be deleted."""
+        """The entry that a key will have; None: the stored one. Raises `NotFound` if it is deleted."""
         if said.temporary is None:
             if self._is_believed(said, wait=wait):
                 raise NotFound(f"no key {key}")
@@ -361,5 +360,5 @@ class RolledForward(Store):
 
 
 def _if_sure(mtime_ns: int) -> int:
-    """A time that tells whether something changes from now on; -1 if a change might have the same."""
+    """A modification time, or -1 if it is so recent that a later change might have the same."""
     return mtime_ns if time.time_ns() - mtime_ns > _SURE_AFTER_NS else -1

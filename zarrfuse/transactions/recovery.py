@@ -1,7 +1,7 @@
-"""Finishes what processes that died have left.
+"""Applies the journals of processes that died, and deletes their files.
 
-Owns when a journal may be finished by somebody else than who made it: once its lock is free, or, in a
-store that has no locks between processes, once it is old. Used by `commits`, at the start of who writes.
+Owns when a journal of another process may be applied: when its lock is free or, in a store without locks
+between processes, when it is old. Used by `commits`, before the first write.
 """
 
 import logging
@@ -20,18 +20,17 @@ from zarrfuse.transactions.workspace import Named, Workspace, own_folder_of
 log = logging.getLogger(__name__)
 
 OLD_S = 60.0
-"""A journal without a lock is of a process that died when it is so old."""
+"""A journal in a store without locks that is older (s) is taken for one of a dead process."""
 _PATIENCE_S = 5.0
-"""So long a lock is waited for: who lives holds it for a moment."""
+"""How long to wait for a lock (s): a living process holds it for a moment only."""
 
 
 def recover(
     store: WritableStore, workspace: Workspace, locks: Locks, judge: Judge | None = None
 ) -> None:
-    """Do what leftover journals say, and delete what is left over and in none.
+    """Apply leftover journals, and delete leftover files that no journal names.
 
-    Raises `Denied` where the workspace is not to be trusted: whoever may put a journal there could have
-    files deleted.
+    Raises `Denied` if the workspace is not trusted: a forged journal could delete files.
     """
     workspace.check()
     try:
@@ -54,10 +53,10 @@ def recover(
 
 
 def finish(store: WritableStore, locks: Locks, name: str, judge: Judge | None = None) -> None:
-    """Do what the journal of that name says, if it is there, once its lock is free.
+    """Apply the journal of this name, if it exists, when its lock is free.
 
-    One that cannot be understood is deleted: nobody will ever do it. Raises what the store raises, and
-    `TimedOut` if somebody holds the lock for long.
+    One that cannot be parsed is deleted. Raises what the store raises, and `TimedOut` if the lock is held
+    for long.
     """
     with suppress(NotFound), locks.of_journal(name, timeout_s=_PATIENCE_S):
         journal = finish_journal(store, name, judge)
@@ -66,9 +65,9 @@ def finish(store: WritableStore, locks: Locks, name: str, judge: Judge | None = 
 
 
 def delete_refused(store: WritableStore, locks: Locks, judge: Judge) -> list[str]:
-    """Delete the journals that the `judge` is against; why, for each. `recover` deletes their parts then.
+    """Delete the journals that the `judge` refuses; returns the reasons.
 
-    Only where somebody has asked for it: the array of a journal may come back.
+    `recover` then deletes their parts. Only on the user's request: the array of a journal may come back.
     """
     why: list[str] = []
     try:
@@ -86,7 +85,7 @@ def delete_refused(store: WritableStore, locks: Locks, judge: Judge) -> list[str
 
 
 def named_folders(store: WritableStore) -> Named:
-    """The folders with temporary parts that journals name, or may name."""
+    """The folders of temporary parts that journals name, or may name."""
     names: set[str] = set()
     unread_ns = -math.inf
     try:

@@ -1,8 +1,8 @@
-"""Takes back a commit of which some parts have been moved and another cannot be.
+"""Rolls back a commit of which some parts were moved and another cannot be.
 
-Owns what was stored before: held open while a commit moves its parts, it can be stored again. Used by
-`commits`. Taking back is a commit of its own, of the old bytes of the parts that were moved, whose
-journal takes the place of the first: so there is the new chunk before, and the old one from then on.
+Keeps the old files open while a commit moves its parts. Used by `multi_key_commit`. The rollback is a
+commit of its own, of the old bytes of the moved parts. Its journal replaces the first one: before that the
+new chunk counts, and after it the old one.
 """
 
 import logging
@@ -21,7 +21,7 @@ from zarrfuse.transactions.workspace import Workspace
 log = logging.getLogger(__name__)
 
 _MOST_OPEN = 64
-"""A chunk of more parts is not taken back: holding them would use up the descriptors."""
+"""A chunk with more parts is not rolled back: keeping them open would use up the descriptors."""
 
 
 @runtime_checkable
@@ -29,11 +29,11 @@ class OnDisk(Protocol):
     """A reader of a file that has a descriptor."""
 
     def fileno(self) -> int:
-        """The descriptor; it stays the reader's to close."""
+        """The descriptor, which the reader closes."""
 
 
 class Before:
-    """What was stored under the keys of a journal; open until the end of the block."""
+    """The old files of the keys of a journal, open until the end of the block."""
 
     def __init__(self, store: WritableStore, journal: Journal) -> None:
         self._store = store
@@ -68,7 +68,7 @@ class Before:
             log.debug("%s could not be put back: %s", key, text_of(error))
 
     def is_untouched(self, key: str) -> bool | None:
-        """Whether what is stored under a key is still what it was; None if that cannot be told."""
+        """Whether a key is still the old file; None if that is not known."""
         if key not in self._old:
             return None
         old = self._old[key]
@@ -86,10 +86,10 @@ class Before:
             close_quietly(now)
 
     def journal(self, workspace: Workspace, moved: Sequence[Part]) -> Journal:
-        """Put the old bytes of the parts that were `moved`, and the journal that moves them back.
+        """Store the old bytes of the `moved` parts, and the journal that moves them back.
 
-        It takes the place of that of before, though the machine may not remember yet (`sync_folder`).
-        Raises whatever goes wrong; then the journal of before still stands, and no new part.
+        It replaces the first journal, not durably yet (`sync_folder`). If it raises, the first journal
+        still exists, and no new part.
         """
         store = self._store
         parts: list[Part] = []
@@ -124,13 +124,13 @@ class Before:
 
 
 def close_quietly(reader: Reader) -> None:
-    """Close a reader of bytes that have been copied or are not needed: an error says nothing of them."""
+    """Close a reader, and ignore errors: its bytes are copied or not needed."""
     with suppress(ZarrfuseError, OSError):
         reader.close()
 
 
 def discard(store: WritableStore, parts: Iterable[Part]) -> None:
-    """Delete temporary parts that nothing names any more. One that cannot be is told of."""
+    """Delete temporary parts that no journal names. Failures are logged."""
     for part in parts:
         if part.temporary is None:
             continue

@@ -1,16 +1,16 @@
-"""What is stored of a chunk in several parts, as of one moment. Nobody is kept from storing it meanwhile.
+"""Reads the parts of a chunk as of one moment, without keeping writers from storing it.
 
-Owns how a reader notices that the chunk was stored while it looked. Used by views. It takes no lock and
-needs no rights in the workspace; it relies on what `rolling` says of the order of a commit:
+Owns how a reader notices that the chunk was stored meanwhile. Used by views. It takes no lock, and needs no
+permissions in the workspace. It relies on the order of `apply_journal`:
 
-* The last part is deleted first and moved to its key last. So who looks from the first to the last and
-  finds a new part and an old last part does not exist: while parts of both are there, the last is missing.
-* What was found in front of the last part is looked at again behind it. Where all of it is still stored,
-  all of it was stored when the last part was found.
+* The last part is deleted first and moved to its key last. A reader that looks from the first part to the
+  last cannot find a new part and then the old last one: while parts are mixed, the last is missing.
+* After the last part, the other parts are checked again. If all are still stored, all of them were stored
+  when the last one was found.
 
-Where some parts are missing, a journal of the chunk is looked for, through which the chunk is seen whole
-(`forward`). Who may not read the journals waits a moment: then the commit is done. What is still not whole
-by then is so.
+If parts are missing, the reader looks for a journal of the chunk, through which it sees the whole chunk
+(`recovered_view`). A reader that may not read journals waits a moment, until the commit is done. A chunk
+that is still incomplete then is incomplete.
 """
 
 import errno
@@ -26,7 +26,7 @@ from zarrfuse.transactions.workspace import own_folder_of
 T = TypeVar("T")
 
 _NAPS_S = (0.0, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
-"""How long to wait before each further look at a chunk of which parts are missing."""
+"""How long to wait (s) before each further look at an incomplete chunk."""
 _CHANGES_TOLERATED = 1000
 
 
@@ -39,11 +39,11 @@ def snapshot(
     *,
     wait: bool,
 ) -> list[T | None]:
-    """What `look(wait)` finds of the parts of a chunk, in order, None for one that is missing.
+    """The result of `look(wait)` for the parts of a chunk, in order; None for a missing one.
 
-    `is_still` says whether all but the last of what was found are still stored; what is looked for again is
-    given back. Raises `BlockingIOError` if not `wait` and it has to be looked for again, and `Stale` if
-    others store the chunk all the time.
+    `is_still`: whether all parts but the last are still stored. Results that are not used are closed.
+    Raises `BlockingIOError` if not `wait` and it has to look again, and `Stale` if the chunk is stored all
+    the time.
     """
     own = own_folder_of(store)
     if own is None:  # of which nobody can tell whether a name still stands for what was opened

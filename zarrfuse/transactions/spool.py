@@ -1,8 +1,8 @@
-"""A file of ours that holds what has yet to be stored.
+"""Spool files: the bytes of working copies until they are stored.
 
-Owns where it lies and that it goes away: in the workspace of a local store, so that it can be renamed
-onto a key, or in a folder of the user's choice, without a name, so that nothing is left of it when the
-process dies. Used by `commits`, which makes them, and `spooled`, which fills them.
+A spool file lies in the workspace of a local store, from where it can be renamed onto a key, or in a folder
+of the user's choice, without a name, so that it is gone when the process dies. Made by `commits`, filled by
+`working_copy`.
 """
 
 import os
@@ -33,10 +33,10 @@ class StoreOptions:
 
 
 class Spool:
-    """A file of ours that holds what has yet to be stored: read and written at any offset.
+    """A spool file, read and written at any offset.
 
-    `is_given`: it has become the stored file `key`, and must not be written any more. Until then `key`
-    is that of the file in the workspace, or None where it is in none.
+    `key`: that of the file in the workspace, None if it is not there. `is_given`: it was renamed and is now
+    the stored file `key`, which must not be written any more.
     """
 
     def __init__(self, fd: int, key: str | None, delete: Callable[[str], None] | None) -> None:
@@ -51,7 +51,7 @@ class Spool:
         return os.fstat(self.fd).st_size
 
     def give(self, key: str) -> None:
-        """It has been renamed onto `key`."""
+        """Note that it was renamed onto `key`."""
         self.key = key
         self.is_given = True
 
@@ -67,7 +67,7 @@ class Spool:
 
 
 def nameless_spool(folder: str | None) -> Spool:
-    """A spool in `folder`, or where temporary files go, that has no name there."""
+    """A spool without a name, in `folder` or in the folder of temporary files."""
     fd = _opened(folder or tempfile.gettempdir())
     return Spool(fd, None, None)
 

@@ -1,7 +1,7 @@
 """The working copy of a chunk or document: written at any offset, and stored whole.
 
-Owns when bytes are copied and what has changed. Views make it and store it; who has a file open in a
-mount shares one. It must not know chunks.
+Owns when bytes are copied, and whether it has changed. Views make and store it; all programs that have the
+file open in a mount share one. It must not know chunks.
 """
 
 import errno
@@ -20,11 +20,11 @@ from zarrfuse.transactions.spool import Spool, StoreOptions
 
 
 class WorkingCopy(Writer):
-    """The bytes of a file that is stored whole, for who changes it.
+    """The bytes of a file that is stored whole, while it is being changed.
 
-    `base` is the stored file: it is read until the first change, which copies it. Without, the copy
-    begins empty and `changed`. `is_new`: storing it for the first time must not replace anything.
-    `given`: owner and mode with which it is to be stored; None: those of what it replaces.
+    `base`: the stored file, which is read until the first change copies it; None for an empty copy, which
+    is `changed`. `is_new`: the first store must not replace a file. `given`: owner and mode of the stored
+    file; None: those of the replaced one.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class WorkingCopy(Writer):
 
     @property
     def mtime_ns(self) -> int:  # type: ignore[override]
-        """The time it was changed last, or that was set since."""
+        """The time of its last change, or the one that was set since."""
         return self._mtime_ns
 
     @property
     def changed(self) -> bool:
-        """Whether it holds what has not been stored."""
+        """Whether it has changes that are not stored."""
         return self._changed
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
@@ -95,9 +95,9 @@ class WorkingCopy(Writer):
 
     @contextmanager
     def to_store(self, *, sync: bool = False) -> Iterator[tuple[Spool, StoreOptions]]:
-        """A block that stores it: the bytes, and the time with which to store them, unless now.
+        """A block that stores the yielded bytes with the yielded options.
 
-        At the end it is no longer `changed`; after an error it is as before.
+        At its end the copy is no longer `changed`; after an error it is as before.
         """
         with self._held():
             spool = self._writable(None)
@@ -112,7 +112,7 @@ class WorkingCopy(Writer):
             self._set_mtime_ns = None
 
     def sync(self) -> None:
-        """Wait until what is stored of it will outlive the machine."""
+        """Make the stored file durable."""
         with self._held():
             if self._spool is not None:
                 if self._spool.is_given:  # else it was synced when it was stored
@@ -121,7 +121,7 @@ class WorkingCopy(Writer):
                 os.fsync(self._base.fileno())
 
     def close(self) -> None:
-        """Let go of it; what has not been stored is lost. A second call does nothing."""
+        """Drop it with changes that are not stored. A second call does nothing."""
         with self._held():
             spool, base = self._spool, self._base
             self._spool = self._base = None
@@ -140,7 +140,7 @@ class WorkingCopy(Writer):
             self._guard.release()
 
     def _writable(self, kept: int | None) -> Spool:
-        """A spool file that may be written, with the bytes of now, or the first `kept` of them."""
+        """The spool file; it is made with the current bytes, or the first `kept` of them."""
         old = self._spool
         if old is not None and not old.is_given:
             return old
@@ -170,7 +170,7 @@ class WorkingCopy(Writer):
 
 
 class _SpoolReader(Reader):
-    """A spool file, to be copied."""
+    """A reader of a spool file that is copied."""
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool

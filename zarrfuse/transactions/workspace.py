@@ -1,9 +1,9 @@
-"""The folder of our own in a store, `.zarrfuse/`: what it has to offer, and what is in it.
+"""The workspace of zarrfuse in a store, `.zarrfuse/`: its protocol, and the names in it.
 
-Owns its names. Used by `commits`, `locks` and `recovery`. Where it lies in a folder of this machine is
-`local_workspace`, where it is keys of a store, `keys_workspace`.
+Used by `commits`, `locks` and `recovery`. `local_workspace` implements it for local stores,
+`keys_workspace` for stores of keys.
 
-There are the file `lock`, whose bytes are locked; the journals (`journal`); and for each process a folder
+It holds the file `lock`, whose bytes are locked; the journals (`journal`); and for each process a folder
 `w-*` with its temporary parts and spool files.
 """
 
@@ -20,9 +20,9 @@ log = logging.getLogger(__name__)
 
 LOCK_NAME = "lock"
 STRIPES = 256
-"""The bytes of the lock file from 0 on, each for the chunks whose hash begins with it."""
+"""The number of bytes of the lock file; each is for the chunks whose hash begins with it."""
 OLD_S = 24 * 3600
-"""What nobody can tell the owner of is left over when it is so old."""
+"""A file whose process is not known is left over when it is older (s)."""
 
 FOLDER = re.compile(r"w-[0-9a-z]+")
 """The name of a process's folder."""
@@ -31,13 +31,13 @@ _said_no_locks = False
 
 
 def own_folder_of(store: Store) -> OwnFolder | None:
-    """The folder of our own of a store on this machine; None where there are keys of a store."""
+    """The workspace folder of a local store; None for a store of keys."""
     own = getattr(store, "own", None)
     return own if isinstance(own, OwnFolder) else None
 
 
 def say_no_locks(root: str) -> None:
-    """Log, once, that other processes cannot be kept out."""
+    """Log, once, that there are no locks between processes."""
     global _said_no_locks  # noqa: PLW0603
     if not _said_no_locks:
         _said_no_locks = True
@@ -47,18 +47,19 @@ def say_no_locks(root: str) -> None:
 
 
 class Named(NamedTuple):
-    """The folders that journals name: `names`, and perhaps others where journals could not be read.
+    """The folders that journals name: `names`, and perhaps others if a journal could not be read.
 
-    `unread_ns`: when the latest of those was last changed, in nanoseconds since 1970; -inf for none.
+    `unread_ns`: modification time of the newest unread journal, in ns since 1970; -inf for none.
     """
 
     names: Container[str]
     unread_ns: float = -math.inf
 
     def may_be(self, name: str, made_ns: int | None) -> bool:
-        """Whether a journal may name a folder that was made then; None where nobody knows when.
+        """Whether a journal may name a folder that was made at this time; None if that is not known.
 
-        A journal names nothing that was made after it. A copy of both has other times, about the same.
+        A journal names nothing that was made after it. A copy of both has other times, which are about
+        equal.
         """
         if name in self.names:
             return True
@@ -66,32 +67,32 @@ class Named(NamedTuple):
 
 
 class Workspace(Protocol):
-    """Where a process keeps what it has yet to store."""
+    """The place for temporary parts and spool files of a process."""
 
     @property
     def is_used(self) -> bool:
-        """Whether this process has anything in it, or may have."""
+        """Whether this process has files in it, or may have."""
 
     def check(self) -> None:
-        """Raises `Denied`, with the reason, where nothing can be kept safely from others."""
+        """Raises `Denied` with the reason if it cannot be protected from others."""
 
     def folder(self) -> str:
-        """The key of this process's own folder, which is there now. Raises what stores raise."""
+        """The key of this process's folder, which is made if it is missing. Raises what stores raise."""
 
     def temporary(self) -> str:
-        """A key in it that was never used."""
+        """A new key in it."""
 
     def temporaries(self, count: int) -> list[str]:
-        """So many of them."""
+        """So many new keys in it."""
 
     def open_spool(self) -> tuple[int, str] | None:
-        """A new, empty file in it, as a descriptor and its key; None if it can hold none."""
+        """A new, empty file in it: its descriptor and key; None if it cannot hold files."""
 
     def clean(self, named: Callable[[], Named]) -> None:
-        """Delete what processes that died have left, but for folders that are `named`.
+        """Delete the files of processes that died, except folders that are `named`.
 
-        That is asked once it is known who is dead: nobody of these names anything afterwards.
+        `named` is called when it is known which processes are dead, since these write no journals any more.
         """
 
     def close(self, *, keep: bool = False) -> None:
-        """Delete this process's folder unless it is to be kept, and all if nobody else uses it."""
+        """Delete this process's folder unless `keep`, and the workspace if no other process uses it."""

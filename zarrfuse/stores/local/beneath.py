@@ -1,15 +1,14 @@
-"""Opens paths that cannot leave a folder, and says when that would have to wait.
+"""Opens paths that cannot leave a folder, also without waiting.
 
-Owns the one system call that the standard library lacks: `openat2(2)`. Used by `local`, `own_folder` and
+Owns the one system call that the standard library lacks: `openat2(2)`. Used by `store`, `own_folder` and
 `root`.
 
-It gives two things at once. `RESOLVE_BENEATH` makes the kernel itself refuse a path that leads out
-of the folder, so that a symlink swapped in between a check and an open gains nothing.
-`RESOLVE_CACHED` answers only from the kernel's name cache, so that the event loop may open a file
-of a local file system without waiting for a disk. What is mounted below the folder may be another
-one, which asks a server at each open: without waiting, it is not entered. Where the kernel (before
-5.6) or a container's filter lacks the call, the opened descriptor is checked instead, and nothing is
-ever at hand.
+`RESOLVE_BENEATH` makes the kernel refuse a path that leads out of the folder, so swapping in a symlink
+between a check and an open has no effect. `RESOLVE_CACHED` answers only from the kernel's dentry cache, so
+that the event loop can open a file of a local file system without waiting for a disk. Another file system
+that is mounted below the folder may ask a server at each open: without waiting it is not entered. If the
+kernel (before 5.6), or the filter of a container, lacks the call, the opened descriptor is checked instead,
+and every call without waiting raises `BlockingIOError`.
 """
 
 import ctypes
@@ -74,9 +73,9 @@ OPENAT2 = _probe()
 def open_beneath(root_fd: int, path: bytes, flags: int, *, beneath: bool, wait: bool) -> int:
     """A descriptor for `path` (relative, no NUL) below the folder `root_fd`.
 
-    With `beneath`, raises `OSError` EXDEV for anything that leads out of the folder, absolute
-    symlinks included. With `wait=False`, raises `BlockingIOError` for what is not in the kernel's
-    name cache, and EXDEV also for what lies on another file system. Other errors are those of open(2).
+    With `beneath`, raises `OSError` EXDEV for a path that leads out of the folder, also by an absolute
+    symlink. With `wait=False`, raises `BlockingIOError` for what is not in the kernel's dentry cache, and
+    EXDEV for other file systems, too. Other errors are those of open(2).
     """
     if not OPENAT2:
         return _open_checked(root_fd, path, flags, beneath=beneath, wait=wait)

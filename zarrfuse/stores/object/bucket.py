@@ -1,15 +1,14 @@
-"""One bucket: the requests that are made of an object store, their time limits, and what went wrong.
+"""One bucket: the requests to an object store, their time-outs, and their errors.
 
-Owns every call of `obstore`. Used by `object` and `object_reader`. A path here is a whole key of the
-bucket.
+Owns every call of `obstore`. Used by `store` and `reader`. A path here is a whole key of the bucket.
 
-**Time limits.** Each request has to be through within `Patience.answer_s`, and is made again only while
-`retry_s` have not passed, so that a server that takes connections and says nothing is known to be dead
-after 10 s. Uploads of more than 4 MiB and copies within the store may rightly take longer: they get
-`upload_s`, and are made only after the server has answered a short question.
+**Time-outs.** A request must end within `Patience.answer_s`, and is repeated only within `retry_s`, so that
+a server that accepts connections and never answers is known to be dead after 10 s. Uploads of more than 4
+MiB, and copies within the store, may take `upload_s`; before them a short request checks that the server
+answers.
 
-**Processes.** What `obstore` runs on does not survive a fork. A call in a forked process raises instead of
-waiting for ever: open the store after the fork.
+**Processes.** The runtime of `obstore` does not survive a fork. A call in a forked process raises instead
+of waiting for ever: open the store after the fork.
 """
 
 import errno
@@ -70,24 +69,24 @@ _first_process: list[int] = []
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait for an object store, in seconds."""
+    """The time-outs for an object store, in seconds."""
 
     connect_s: float = 3.0
     answer_s: float = 10.0
-    """For all of one request and its answer."""
+    """For one request with its answer."""
     upload_s: float = 120.0
-    """The same, where the store has more than 4 MiB to take or to copy."""
+    """For an upload or a copy of more than 4 MiB."""
     retries: int = 2
     retry_s: float = 8.0
-    """After that long since the first try, nothing is tried again."""
+    """A request is not repeated after so many seconds since the first try."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the store says of one object: bytes, time, and what tells it from any other of its name.
+    """An object: size, time, and its ETag or version.
 
-    Object stores tell times in seconds. The rest of `mtime_ns` is made of the ETag, so that of two
-    objects that were stored in one second the kernel never takes one for the other.
+    Times of object stores are in seconds. The digits of `mtime_ns` below a second are a hash of the ETag,
+    so that the kernel can tell two objects of one second apart.
     """
 
     size: int
@@ -97,9 +96,9 @@ class Found:
 
 
 class Bucket:
-    """The objects of one bucket. Every call may wait, and raises what is in `zarrfuse.errors`.
+    """The objects of one bucket. Every call may wait, and raises exceptions of `zarrfuse.errors`.
 
-    Raises `SourceError` where its settings, from the environment, make no sense.
+    Raises `SourceError` for wrong settings in the environment.
     """
 
     def __init__(self, url: ObjectUrl, patience: Patience) -> None:
@@ -117,7 +116,7 @@ class Bucket:
             ) from None
 
     def check(self) -> bool:
-        """Whether there is any object below the URL. Raises `SourceError` for what cannot be used."""
+        """Whether there is any object below the URL. Raises `SourceError` if the bucket cannot be used."""
         url = self.url
         try:
             return self.any_below(url.prefix)
@@ -134,12 +133,12 @@ class Bucket:
             raise SourceError(f"the source {url} cannot be listed: {error}") from None
 
     def find(self, path: str) -> Found:
-        """What there is to tell of one object. Raises `NotFound`."""
+        """The object at a path. Raises `NotFound`."""
         with self._told(path):
             return found(obstore.head(self._quick, path))
 
     def list(self, path: str) -> tuple[Sequence[tuple[str, Found]], Sequence[str]]:
-        """(objects, folders) directly below a path, by their whole keys, in as many requests as it takes.
+        """(objects, folders) directly below a path, by their whole keys.
 
         The object with the path itself as its key is the marker `path/` of a folder.
         """
@@ -149,7 +148,7 @@ class Bucket:
         return objects, listed["common_prefixes"]
 
     def any_below(self, path: str, *, but_marker: bool = False) -> bool:
-        """Whether there is any object below a path; `but_marker`: another than the folder's marker."""
+        """Whether there is any object below a path; `but_marker`: except the marker of the folder."""
         try:
             with self._told(path):
                 for some in obstore.list(self._quick, path or None, chunk_size=2):
@@ -160,7 +159,7 @@ class Bucket:
         return False
 
     def get(self, path: str, start: int, stop: int, of: Found) -> memoryview:
-        """Bytes [start, stop) of the object that `of` was told of. Raises `Stale` if it is another."""
+        """Bytes [start, stop) of the object `of`. Raises `Stale` if it was replaced."""
         options: Any = {"range": (start, stop)}
         if of.version is not None:
             options["version"] = of.version
@@ -179,7 +178,7 @@ class Bucket:
         return data
 
     def put(self, path: str, pieces: Iterable[bytes], size: int, *, new: bool) -> None:
-        """Store `size` bytes under a path, at once; `new`: raises `Exists` if there is something."""
+        """Store `size` bytes under a path, atomically; `new`: raises `Exists` if the path is taken."""
         if size > SHORT_UPLOAD_BYTES or (new and not self._creates):
             self._is_there(path, new=new)  # and it answers
         client = self._quick if size <= SHORT_UPLOAD_BYTES else self._slow
@@ -208,9 +207,9 @@ class Bucket:
             obstore.put(client, path, data, use_multipart=False)
 
     def copy(self, path: str, new_path: str, *, new: bool) -> None:
-        """Store an object under a second path; `new`: raises `Exists` if there is something.
+        """Copy an object to a second path; `new`: raises `Exists` if the path is taken.
 
-        Where the store knows no such condition, what came since this has looked is replaced.
+        In stores without such a condition, an object that is stored between check and copy is replaced.
         """
         self._is_there(new_path, new=new)
         if new:
@@ -239,7 +238,7 @@ class Bucket:
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """Raises our exceptions for those of `obstore`."""
+        """A block that turns exceptions of `obstore` into those of `errors`."""
         if os.getpid() != _first_process[0]:
             raise ZarrfuseError(f"{what}: the object store {self.url} was opened before a fork")
         errors: Any = exceptions
@@ -264,7 +263,7 @@ class Bucket:
 
 
 def found(one: Any) -> Found:
-    """What `obstore` says of an object, as ours."""
+    """The object of a reply of `obstore`."""
     when: datetime = one["last_modified"]
     e_tag = one["e_tag"]
     # Lists have quotes around it or have not, the answer for one object may have the other.
@@ -275,7 +274,7 @@ def found(one: Any) -> Found:
 
 
 def _failed(what: str, error: Exception) -> ZarrfuseError | OSError:
-    """For what `obstore` has no class of its own, or not in every call: listings know none at all."""
+    """The exception for an error that `obstore` has no class for, or not in every call."""
     whole = str(error)
     if "NoSuchBucket" in whole or "ContainerNotFound" in whole:
         return NotFound(f"{what}: there is no such bucket")
@@ -297,7 +296,7 @@ def _failed(what: str, error: Exception) -> ZarrfuseError | OSError:
 
 
 def _said(error: Exception) -> str:
-    """The heart of what `obstore` says in many lines, without what may be secret in URLs."""
+    """The core of a long message of `obstore`, without URLs, which may hold secrets."""
     whole = str(error)
     code, message = (re.search(rf"<{tag}>([^<]+)</{tag}>", whole) for tag in ("Code", "Message"))
     if code or message:

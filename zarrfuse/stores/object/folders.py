@@ -1,7 +1,7 @@
-"""Folders of an object store, which has none: what this process knows of them beside the keys.
+"""The folders of an object store, which has only keys.
 
-Owns which folders go on existing without a key in them, as on a disk: those that were made here, and those
-that lost a name here. Used by `object`. It makes no requests.
+Owns which folders exist without a key in them, as on a disk: those that this process made, and those in
+which it deleted a name. Used by `store`. It makes no requests.
 """
 
 import threading
@@ -12,7 +12,7 @@ _SEEN = 10_000
 
 
 class Folders:
-    """For any thread. A folder is a key; the root is always there."""
+    """The folders by key. The root always exists. For any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,7 +20,7 @@ class Folders:
         self._seen: LRUCache[str, bool] = LRUCache(_SEEN)
 
     def keep(self, folder: str) -> bool:
-        """Let a folder, and those it lies in, go on existing; false if it did already."""
+        """Keep a folder, and those above, without keys; False if it was kept already."""
         with self._lock:
             if folder in self._names:
                 return False
@@ -35,7 +35,7 @@ class Folders:
                 folder, _, below = folder.rpartition("/")
 
     def drop(self, folder: str) -> None:
-        """A folder was deleted; the one it lies in goes on existing."""
+        """Delete a folder; the one above is kept."""
         above, _, name = folder.rpartition("/")
         self.keep(above)
         with self._lock:
@@ -44,22 +44,22 @@ class Folders:
             self._seen.pop(folder, None)
 
     def is_kept(self, folder: str) -> bool:
-        """Whether a folder is there even if no key lies in it."""
+        """Whether a folder exists without a key in it."""
         return folder in self._names
 
     def names(self, folder: str) -> list[str]:
-        """The folders in a folder that are kept."""
+        """The names of kept folders in a folder."""
         with self._lock:
             return list(self._names.get(folder, ()))
 
     def saw(self, folder: str) -> None:
-        """There is a key in this folder, and so in those it lies in."""
+        """Note that there is a key in this folder, and so in those above."""
         with self._lock:
             while folder:
                 self._seen[folder] = True
                 folder = folder.rpartition("/")[0]
 
     def is_known(self, folder: str) -> bool:
-        """Whether a folder is kept, or was seen; others may have deleted what was in it."""
+        """Whether a folder is kept, or had a key when it was last seen."""
         with self._lock:
             return folder in self._names or folder in self._seen

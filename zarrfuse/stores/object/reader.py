@@ -1,13 +1,14 @@
-"""An open object: ranges of it, fetched in blocks, and its old bytes once this process replaces it.
+"""An open object: its bytes are fetched in blocks, and kept when this process replaces it.
 
-Owns what of an object is in memory. Used by `object` alone. It does not know keys from paths.
+Used by `store`.
 
-The kernel asks 128 KiB at a time, and a request takes milliseconds: what is asked for is fetched in blocks
-of 1 MiB, up to four in one request where a file is read front to back, and the 16 used last are kept.
-Whoever asks for 4 MiB or more at once gets them in requests of up to 8 MiB, past the blocks.
+The kernel reads 128 KiB at a time, and a request takes milliseconds. So bytes are fetched in blocks of 1
+MiB, up to four in one request when a file is read in order, and the last 16 blocks are cached. Reads of 4
+MiB or more bypass the blocks, in requests of up to 8 MiB.
 
-Object stores forget what is replaced. Before this process replaces or deletes an object that it has open,
-`keep` fetches all of it into a temporary file without a name. What others replace is `Stale`.
+Object stores do not keep replaced objects. Before this process replaces or deletes an object that it has
+open, `keep` fetches it into a temporary file without a name. An object that another process replaces is
+`Stale`.
 """
 
 import errno
@@ -33,7 +34,7 @@ Blocks = dict[int, bytes]
 
 
 class ObjectReader(Reader):
-    """See `base.Reader`. Of an object that is being opened, `found` is to be set first."""
+    """See `base.Reader`. `found` is set before the first read."""
 
     def __init__(self, bucket: Bucket, path: str, readers: "OpenReaders") -> None:
         self.path = path
@@ -41,7 +42,7 @@ class ObjectReader(Reader):
         self.mtime_ns = 0
         self.found: Found | None = None
         self.missed = False
-        """Whether it was replaced while the store was asked what it opens."""
+        """Whether it was replaced while it was being opened."""
         self._bucket = bucket
         self._readers = readers
         self._lock = threading.Lock()
@@ -54,12 +55,12 @@ class ObjectReader(Reader):
 
     @property
     def outlives_deletion(self) -> bool:
-        """Whether the store itself keeps these bytes: S3, in a bucket that keeps versions."""
+        """Whether the store keeps replaced objects: S3, in a bucket with versions."""
         version = None if self.found is None else self.found.version
         return self._bucket.url.scheme == "s3" and version not in (None, "null")
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
-        """See `base.Reader`. Without waiting, from the blocks in memory."""
+        """See `base.Reader`. Without `wait`, only from cached blocks."""
         while buffer:
             if self._closed:
                 raise OSError(errno.EBADF, f"{self.path} is closed")
@@ -91,11 +92,11 @@ class ObjectReader(Reader):
             offset += len(piece)
 
     def find(self) -> Found:
-        """What the store says now of what is opened. Raises `NotFound`."""
+        """The object that has its path now. Raises `NotFound`."""
         return self._bucket.find(self.path)
 
     def keep(self) -> None:
-        """Fetch all of it, as it will not be in the store any more. Raises `Stale` if it is not now."""
+        """Fetch all of it, before it is replaced. Raises `Stale` if it was replaced already."""
         with self._keeping:
             if self._kept_fd >= 0 or self._closed or not self.size:
                 return
@@ -107,7 +108,7 @@ class ObjectReader(Reader):
                 self._adopt(os.dup(file.fileno()))
 
     def keep_as(self, other: "ObjectReader") -> bool:
-        """Share what another reader of the same object has kept; false if it has not."""
+        """Share the kept bytes of another reader of the same object; False if it has none."""
         if other.found != self.found:
             return False
         with other._lock:
@@ -118,7 +119,7 @@ class ObjectReader(Reader):
         return True
 
     def close(self) -> None:
-        """Let go of blocks and kept bytes; a second call does nothing."""
+        """Drop blocks and kept bytes; a second call does nothing."""
         self._readers.drop(self)
         with self._lock:
             fd, self._kept_fd, self._closed = self._kept_fd, -1, True
@@ -145,7 +146,7 @@ class ObjectReader(Reader):
             return block
 
     def _fetch(self, index: int, last: int) -> bytes:
-        """A block that is not at hand. It is fetched by one of those who want it."""
+        """A block that is not cached: one thread fetches it, others that need it wait."""
         with self._lock:
             if (block := self._blocks.get(index)) is not None:
                 return block
@@ -181,7 +182,7 @@ class ObjectReader(Reader):
         return fetched[index]
 
     def _to_fetch(self, index: int, last: int) -> range:
-        """Blocks from `index` on, to be fetched in one request."""
+        """The blocks from `index` on that are fetched in one request."""
         count = last - index + 1
         if index == self._next != 0:  # read front to back
             count = _BLOCKS_AT_ONCE
@@ -196,8 +197,8 @@ class ObjectReader(Reader):
 class OpenReaders:
     """The open readers of a store, by path, so that they keep their bytes when this process replaces them.
 
-    One that is being opened is here before the store is asked what it opens. So if the object is replaced
-    meanwhile, either it is kept, or it is known to be looked at again.
+    A reader is entered before its object is looked up. If the object is replaced meanwhile, either its
+    bytes are kept, or it is looked up again.
     """
 
     size: int
@@ -224,7 +225,7 @@ class OpenReaders:
 
     @contextmanager
     def replacing(self, *paths: str) -> Iterator[None]:
-        """For a block that replaces or deletes objects. Whoever has them open keeps them."""
+        """A block that replaces or deletes objects. Their open readers keep the bytes."""
         with self._lock:
             for path in paths:
                 self._changing[path] = self._changing.get(path, 0) + 1
@@ -250,7 +251,7 @@ class OpenReaders:
                             reader.missed = True
 
     def drop(self, reader: ObjectReader) -> None:
-        """A reader was closed."""
+        """Remove a closed reader."""
         with self._lock:
             readers = self._readers.get(reader.path, [])
             if reader in readers:
@@ -259,7 +260,7 @@ class OpenReaders:
                 self._readers.pop(reader.path, None)
 
     def _find(self, reader: ObjectReader) -> bool:
-        """Set what a reader reads; false if that is being replaced, so that it has to be looked at anew."""
+        """Set the object of a reader; False if it is being replaced, and has to be looked up again."""
         found = reader.find()
         with self._lock:
             if reader.missed:

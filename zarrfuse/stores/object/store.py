@@ -1,17 +1,17 @@
 """The keys below a prefix of a bucket as a store: S3, Google Cloud Storage, Azure Blob Storage.
 
-Owns what of a file system there is in an object store, and what is made up. Used by `opening`. Requests
-are made by `object_bucket`, bytes read by `object_reader`, and `object_folders` keeps folders without keys.
+Owns how objects become files and folders. Used by `opening`. `bucket` makes the requests, `reader` reads
+bytes, and `folders` has the folders without keys.
 
-* A file is an object; a folder is there when a key lies below it, or an object `folder/` (a marker, not
-  listed), or when this process made it or took names out of it. Where an object and a folder have one
-  name, it is the file. What a key cannot be as a path (`a//b`, `..`, control characters) is not there.
-* An object is made, replaced and deleted by one request, so is wholly there or not. A rename is a copy and
-  a delete: who looks in between finds both. A condition (`new`, `replace=False`) is part of the request
-  where the server knows that, and looked at before it where it does not.
-* A reader keeps the bytes it opened when this process replaces or deletes them; changed by others, they are
-  `Stale` (ESTALE), except in S3 buckets that keep versions.
-* Times are the store's own: to a second, and of folders, that of the opening of the store.
+* A file is an object. A folder exists if there is a key below it, or an object `folder/` (a marker, which
+  is not listed), or if this process made it or deleted a name in it. If an object and a folder have the
+  same name, the object is shown. Keys that are no paths (`a//b`, `..`, control characters) are not shown.
+* An object is made, replaced and deleted by one request, so atomically. A rename is a copy and a delete,
+  and both objects exist in between. A condition (`new`, `replace=False`) is part of the request if the
+  server supports that, else it is checked before the request.
+* A reader keeps its bytes when this process replaces or deletes the object. When another process does,
+  reads are `Stale` (ESTALE), except in S3 buckets with versions.
+* Times are those of the store, in seconds; folders have the time at which the store was opened.
 """
 
 import errno
@@ -48,8 +48,8 @@ _PATIENCE = Patience()
 class ObjectStore(WritableStore):
     """Implements `base.WritableStore`. Names, credentials and endpoint as `docs/object-stores.md` says.
 
-    Raises `SourceError` when the bucket is not there, does not answer or may not be listed; also, if not
-    `writable`, when there is no key below the prefix.
+    Raises `SourceError` if the bucket does not exist, does not answer or may not be listed, and, if not
+    `writable`, if there is no key below the prefix.
     """
 
     permanent = False
@@ -105,11 +105,11 @@ class ObjectStore(WritableStore):
         return self._readers.open(self._bucket, path)
 
     def readlink(self, key: str) -> str:
-        """See `base.Store`. There are no links in object stores."""
+        """See `base.Store`. Object stores have no symlinks."""
         raise NotFound(f"{key} is no symlink")
 
     def space(self) -> tuple[int, int]:
-        """See `base.Store`. Nobody knows; a petabyte."""
+        """See `base.Store`. Object stores do not say; it is a petabyte."""
         return _SPACE_BYTES, _SPACE_BYTES
 
     def close(self) -> None:
@@ -143,9 +143,9 @@ class ObjectStore(WritableStore):
         mtime_ns: int | None = None,
         like: Like | None = None,
     ) -> None:
-        """See `base.WritableStore`. One PUT; of more than 64 MiB, several that come to one.
+        """See `base.WritableStore`. One PUT, or a multipart upload for more than 64 MiB.
 
-        A folder that is not there comes to be with the key.
+        Missing folders exist with the key.
         """
         path = self._new_path(key)
         if self._folders.is_known(key) and self._is_folder(key):
@@ -177,7 +177,7 @@ class ObjectStore(WritableStore):
         self._folders.keep(_above(key))
 
     def link(self, key: str, new_key: str) -> None:
-        """See `base.WritableStore`. A copy: what is stored under one name later is not under the other."""
+        """See `base.WritableStore`. A copy: later changes of one name do not change the other."""
         path, new_path = self._file_path(key), self._new_path(new_key)
         if path == new_path or (self._folders.is_known(new_key) and self._is_folder(new_key)):
             raise Exists(f"{new_key} is there")
@@ -185,7 +185,7 @@ class ObjectStore(WritableStore):
         self._folders.saw(_above(new_key))
 
     def make_folder(self, key: str, given: Access | None = None) -> None:
-        """See `base.WritableStore`. It is remembered here; others see it when a key lies in it."""
+        """See `base.WritableStore`. It exists in this process; others see it when there is a key in it."""
         if not key:
             raise Exists("the root is there")
         path = self._new_path(key)
@@ -196,7 +196,7 @@ class ObjectStore(WritableStore):
             raise Exists(f"{key} is there")
 
     def remove_folder(self, key: str) -> None:
-        """See `base.WritableStore`. Raises `NotSupported` for one that a marker keeps."""
+        """See `base.WritableStore`. Raises `NotSupported` for a folder with a marker."""
         if not key:
             raise Denied("the root cannot be deleted")
         path = self._path(key)
@@ -213,13 +213,13 @@ class ObjectStore(WritableStore):
         self._folders.drop(key)
 
     def change(self, key: str, change: Change, *, follow: bool = True) -> None:
-        """See `base.WritableStore`. A time and a mode are accepted, and not kept."""
+        """See `base.WritableStore`. Times and modes are ignored."""
         own = Access(0, os.geteuid(), os.getegid())
         if change._replace(mode=None).of(own) != own:
             raise NotSupported(f"{key}: objects have no owner that could be changed")
 
     def sync_folder(self, key: str) -> None:
-        """See `base.WritableStore`. What was answered is stored."""
+        """See `base.WritableStore`. Does nothing: each request is durable."""
 
     # -- how -----------------------------------------------------------------------------------
 
@@ -231,13 +231,13 @@ class ObjectStore(WritableStore):
         return bucket
 
     def _path(self, key: str) -> str:
-        """A key as the whole key of an object. Raises `NotFound` for what cannot be one."""
+        """The whole key of an object. Raises `NotFound` for a key that no object can have."""
         if key and not _can_be(key):
             raise NotFound(f"no key {key!r}")
         return _whole(self._url.prefix, key)
 
     def _new_path(self, key: str) -> str:
-        """The same, of what is to be made. Raises `NotSupported`, `NameTooLong`."""
+        """The same for a new object. Raises `NotSupported`, `NameTooLong`."""
         if not key:
             raise IsAFolder("the root is a folder")
         if not _can_be(key):
@@ -248,7 +248,7 @@ class ObjectStore(WritableStore):
         return path
 
     def _file_path(self, key: str, *, of_folders: str = "") -> str:
-        """The path of a file that is there. `of_folders`: what cannot be done with one."""
+        """The path of an existing file; `of_folders`: what cannot be done with folders, for the error."""
         if not key:
             raise IsAFolder("the root is a folder")
         path = self._path(key)
@@ -317,7 +317,7 @@ def _is_name(name: str) -> bool:
 
 
 def _can_be(key: str) -> bool:
-    """Whether a key can be one of an object: UTF-8, names with something in them, printable."""
+    """Whether an object can have a key: UTF-8, printable, no empty names."""
     try:
         key.encode()
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""What a URL names: a bucket of an object store, and the keys below a prefix of it.
+"""URLs of object stores: a bucket, and a prefix of keys.
 
-Used by `opening` and `object`. It knows no stores. A URL is taken letter by letter, as the tools of object
-stores do: nothing in it is percent-decoded, since `%20` is a fine part of a key.
+Used by `opening` and `store`. As in the tools of object stores, nothing is percent-decoded: a key may hold
+`%20`.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from zarrfuse.errors import UnusableSource
 
 SCHEMES = ("s3", "gs", "az")
-"""What can be mounted: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage."""
+"""The schemes: S3 and compatible servers, Google Cloud Storage, Azure Blob Storage."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
@@ -28,7 +28,7 @@ class ObjectUrl:
 
 
 def scheme_of(source: str) -> str | None:
-    """The scheme of a URL in small letters; None for what is a path."""
+    """The scheme of a URL in lower case; None for a path."""
     found = _URL.fullmatch(source)
     return found[1].lower() if found else None
 

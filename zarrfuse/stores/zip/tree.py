@@ -1,7 +1,7 @@
 """The members of a zip: their columns, and their names as folders in folders. Used by `zip`.
 
-Owns which names of a central directory are shown: not those that could lead out of a mount. Knows
-nothing of how members are read.
+Owns which names of a central directory are shown: not those that could lead out of a mount. It must not
+know how members are read.
 
 A member is a number, its row in `Members`: 40 bytes instead of an object of 200. So a zip of 1,000,000
 members takes some 130 MB where names recur (`0`, `1`, ...), and some 200 MB where none does.
@@ -17,29 +17,31 @@ from zarrfuse.stores.zip.directory import Record
 
 _NAME_BYTES = 255
 _MOST_FOLDERS = 256
-"""Above one member. A folder takes 200 bytes of memory, and as little as two in the zip."""
+"""How many folders one member may be in: a folder takes 200 bytes of memory, and as little as two in the
+zip."""
 _SHOWN = 300
 _SHARED_NAMES = 1 << 16
-"""So many names are kept to have each in memory once: "0", "1", ... recur everywhere."""
+"""How many names are cached so that each is in memory once: "0", "1", ... recur everywhere."""
 
 _MOST_CHECKED = 1 << 10
 
 LARGEST = (1 << 63) - 1
-"""The most that a size of a file, or a position in it, can be."""
+"""The largest size of a file, and position in it."""
 
 # Ours, above the general purpose bit flags of the format and `zip_directory.RENAMED`.
 INTACT = 1 << 17
-"""The bytes of the member are those of its CRC."""
+"""The bytes of the member have its CRC."""
 DAMAGED = 1 << 18
-"""They are not."""
+"""They do not."""
 
 
 class Members:
-    """What the directory says of each member, by number.
+    """The members by number, as columns.
 
-    `place` is where the bytes of a member begin in the file or, as long as its local header has not been
-    read, the bitwise complement of where that header begins: one number, which threads replace at once.
-    `checked`: of members that are being read in order, up to where, and the CRC up to there.
+    `place`: the position of the bytes of a member in the file or, until its local header has been read, the
+    bitwise complement of the position of that header: one number, which threads replace atomically.
+    `checked`: for members that are being read in order, the position so far, and the CRC of the bytes
+    before it.
     """
 
     __slots__ = ("checked", "compressed_size", "crc", "flags", "method", "place", "size", "time")
@@ -67,14 +69,14 @@ class Members:
         return len(self.size) - 1
 
     def note_checked(self, number: int, end: int, crc: int) -> None:
-        """Take down the CRC of a member up to `end`. Of many, those begun before are forgotten."""
+        """Note the CRC of a member up to `end`. If there are many, the oldest are forgotten."""
         if len(self.checked) >= _MOST_CHECKED:
             self.checked.clear()
         self.checked[number] = (end, crc)
 
 
 class Link:
-    """A symlink, the text of which is that of a member; `target` is None when it must not be followed."""
+    """A symlink, whose text is that of a member; `target`: None if it must not be followed."""
 
     __slots__ = ("number", "target")
 
@@ -88,7 +90,7 @@ Node = int | Link | Names  # the number of a member; a symlink; a folder
 
 
 class LeftOut:
-    """How many names are not shown, and the first of them."""
+    """The number of names that are not shown, and the first of them."""
 
     __slots__ = ("count", "first")
 
@@ -157,7 +159,7 @@ class Tree:
             names[shared] = number
 
     def _folder(self, key: str) -> Names:
-        """The names of a folder, which is made if need be. All names in `key` are safe."""
+        """The names of a folder, which is made if it is missing. All names in `key` are safe."""
         if key == self._last[0]:
             return self._last[1]
         names = self.root
@@ -182,9 +184,9 @@ def _is_safe(name: str) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def mtime_ns(time: int) -> int | None:
-    """A time as MS-DOS has it in nanoseconds since 1970; None for month 0, second 62 and the like.
+    """A time of MS-DOS in ns since 1970; None for month 0, second 62 and the like.
 
-    A zip keeps it as local time of whatever place it was made in.
+    A zip has the local time of the place where it was made.
     """
     year, month, day = (time >> 25) + 1980, time >> 21 & 0xF, time >> 16 & 0x1F
     hour, minute, second = time >> 11 & 0x1F, time >> 5 & 0x3F, (time & 0x1F) * 2
