@@ -1,4 +1,4 @@
-"""What was asked for, as frozen data. Made by `cli`, read by `daemon` and `fuse`."""
+"""The options of a mount, as frozen data. Made by `cli`, read by `mount`, `views` and `fuse`."""
 
 import math
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ViewKind:
-    """A view that can be mounted: what it shows, and whether it can be written and decodes chunks."""
+    """A view: what it shows, for `--help`; whether it can be written; whether it decodes chunks."""
 
     shows: str
     is_writable: bool = True
@@ -26,7 +26,7 @@ VIEWS = {
 DEFAULT_VIEW = "chunks"
 
 FORMATS = ("tiff", "npy", "png", "ome")
-"""What the `images` view renders: arrays and chunks, arrays, their pictures, and pyramids."""
+"""The renderings of the `images` view: arrays and chunks, arrays, pictures of arrays, pyramids."""
 
 FOLDER_TTL_S = 1.0  # somebody may still be writing the folder
 PERMANENT_TTL_S = math.inf
@@ -37,17 +37,17 @@ class Tuning:
     """Numbers that were measured (`docs/performance.md`), in one place."""
 
     store_timeout_s: float = 30.0
-    """A store that has not answered by then is ETIMEDOUT to the program that asked."""
+    """A store call that takes longer is ETIMEDOUT."""
     threads: int = 80
-    """Store calls at one time, half of them for one folder: what hangs there does not hold the others."""
+    """Store calls at one time, at most half of them for one folder, which may hang."""
     readahead_kib: int = 1024
-    """What the kernel reads ahead, where the mount may set it; its own default is 128."""
+    """The kernel's read-ahead, if the mount may set it; the default is 128."""
     max_background: int = 64
-    """Read-ahead requests at one time, where the mount may set it; the kernel's default is 12."""
+    """Read-ahead requests at one time, if the mount may set it; the kernel's default is 12."""
     pushed_bytes: int = 64 * 1024
-    """Files up to this size are given to the kernel's page cache when they are opened."""
+    """Files of at most this size are pushed into the kernel's page cache when they are opened."""
     eager: bool = True
-    """Answer requests without parking in trio between them (`eager.py`)."""
+    """Wait for requests without parking in trio (`fuse.eager`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,17 @@ class MountConfig:
     """Options for the kernel and libfuse, as `-o` takes them."""
     read_write: bool = False
     spool_dir: str | None = None
-    """Where what is written waits to be stored; None: beside the store."""
+    """The folder of spool files; None: the workspace of the store."""
     foreground: bool = False
     allow_other: bool = False
     follow_symlinks: bool = False
     xattrs: bool = False
     cache_ttl_s: float | None = None
-    """How long the kernel may keep names and attributes; None: what suits the store."""
+    """How long the kernel may cache names and attributes; None: by the kind of store."""
     formats: tuple[str, ...] = FORMATS
-    """What the `images` view shows."""
+    """The renderings of the `images` view."""
     cache_bytes: int | None = None
-    """How many bytes of decoded chunks to keep; None: what suits the machine."""
+    """The size of the cache of decoded chunks; None: by the memory of the machine."""
     log_file: str | None = None
     verbose: bool = False
     tuning: Tuning = field(default_factory=Tuning)

@@ -1,7 +1,7 @@
-"""Every exception of ours, and the only table that turns one into an errno.
+"""The exceptions of zarrfuse, each with its errno.
 
-Used by all; imports nothing of ours. A message is one sentence that names the file, the node and
-the member concerned, because it is what the log, the control files and the command line print.
+Used by all packages. A message is one sentence that names the file, the node and the member: the log, the
+control files and the command line print it.
 """
 
 import errno
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class ZarrfuseError(Exception):
-    """Anything that zarrfuse itself reports; `errno` is what a program on the mount sees."""
+    """An error that zarrfuse reports; `errno` is what a program on the mount gets."""
 
     errno = errno.EIO
 
@@ -25,7 +25,7 @@ class NotFound(ZarrfuseError):
 
 
 class Exists(ZarrfuseError):
-    """There is something under a name that was to be new."""
+    """A new name exists already."""
 
     errno = errno.EEXIST
 
@@ -37,7 +37,7 @@ class IsAFolder(ZarrfuseError):
 
 
 class NotEmpty(ZarrfuseError):
-    """A folder that holds something cannot be deleted or replaced."""
+    """A folder that is not empty cannot be deleted or replaced."""
 
     errno = errno.ENOTEMPTY
 
@@ -49,7 +49,7 @@ class NotAFolder(ZarrfuseError):
 
 
 class ReadOnly(ZarrfuseError):
-    """Something would write to a read-only mount."""
+    """A write to a read-only mount."""
 
     errno = errno.EROFS
 
@@ -63,7 +63,7 @@ class NotSupported(ZarrfuseError):
 class MetadataError(NotSupported):
     """A metadata document breaks a rule, or needs an extension that is not known here.
 
-    The message names the member; whoever knows the path of the document puts it in front.
+    The message names the member. A caller that knows the path of the document puts it in front.
     """
 
 
@@ -74,7 +74,7 @@ class PartsDoNotFit(ZarrfuseError):
 
 
 class Invalid(ZarrfuseError):
-    """A change that makes no sense: a folder moved into itself."""
+    """A change that is not possible: a folder moved into itself."""
 
     errno = errno.EINVAL
 
@@ -86,25 +86,25 @@ class Busy(ZarrfuseError):
 
 
 class Elsewhere(ZarrfuseError):
-    """Something would be renamed to another file system; programs then copy it."""
+    """A rename to another file system; programs copy the file instead."""
 
     errno = errno.EXDEV
 
 
 class Contradiction(ZarrfuseError):
-    """A metadata document that is written contradicts what stays of the stored one."""
+    """A written metadata document contradicts the members that stay of the stored one."""
 
     errno = errno.EINVAL
 
 
 class Stale(ZarrfuseError):
-    """The object changed under an open file."""
+    """The stored file was replaced or changed while it was open."""
 
     errno = errno.ESTALE
 
 
 class Corrupt(ZarrfuseError):
-    """A chunk that cannot be given back whole: missing part, wrong size, checksum, damaged zip."""
+    """A chunk that cannot be read: a missing part, a wrong size or checksum, a damaged zip."""
 
     errno = errno.EIO
 
@@ -128,37 +128,36 @@ class NameTooLong(ZarrfuseError):
 
 
 class MountError(ZarrfuseError):
-    """The mount cannot be made or undone; the message is for the person who asked."""
+    """A mount cannot be made or unmounted; the message is for the user."""
 
     errno = errno.EIO
 
 
 class SourceError(MountError):
-    """What was named as a source is not there, or is no folder and no zip."""
+    """The source does not exist, or is neither a folder nor a zip."""
 
     errno = errno.ENOENT
 
 
 class SourceDenied(SourceError):
-    """A source may not be read: credentials are missing or do not do, or it is another user's."""
+    """The source may not be read: credentials are missing or wrong, or it belongs to another user."""
 
     errno = errno.EACCES
 
 
 class SourceTimedOut(SourceError):
-    """A source does not answer in time."""
+    """The source does not answer in time."""
 
     errno = errno.ETIMEDOUT
 
 
 class UnusableSource(SourceError):
-    """What was named can be no source, whatever is there: a URL of an unknown scheme, wrong settings."""
+    """The source cannot be used at all: a URL of an unknown scheme, wrong settings."""
 
     errno = errno.EINVAL
 
 
-# What the operating system says of a store's files and a program may be told as it is. Anything
-# else that a store raises is EIO.
+# Errnos of the operating system that are passed on to programs. Any other one of a store is EIO.
 _PASSED_ON = frozenset(
     {
         errno.EACCES,
@@ -194,7 +193,7 @@ FAULTS = frozenset(
         errno.ETIMEDOUT,
     }
 )
-"""What says that something is wrong with the store, the machine or zarrfuse; others are refusals."""
+"""Errnos that mean a fault of the store, the machine or zarrfuse; all others are refusals."""
 
 
 def errno_of(error: BaseException) -> int:
@@ -213,7 +212,7 @@ def errno_of(error: BaseException) -> int:
 
 
 def text_of(error: BaseException) -> str:
-    """`error` in one line that can be printed, logged and encoded, whatever it holds."""
+    """The message of `error` in one line that can be printed, logged and encoded."""
     try:
         said = str(error)
     except Exception:  # somebody else's exception, with a fault in its own text
@@ -223,7 +222,7 @@ def text_of(error: BaseException) -> str:
 
 
 def is_expected(error: BaseException) -> bool:
-    """Whether `error` is an answer (no traceback in the log) rather than a fault of ours."""
+    """Whether `error` is an expected one, which is logged without a traceback."""
     return isinstance(error, ZarrfuseError | OSError)
 
 

@@ -1,6 +1,5 @@
-"""The commands.
+"""The commands of `zarrfuse`.
 
-Owns options, what is printed, and exit codes; `app` has the commands, the other modules what some
-of them do. Used by the `zarrfuse` script. It knows nothing of kernel requests or of how a view is
-made.
+Owns options, output and exit codes. `app` has the commands, the other modules what some of them do. Used by
+the `zarrfuse` script. It must not know kernel requests or how a view is made.
 """

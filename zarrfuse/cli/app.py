@@ -1,7 +1,6 @@
-"""Commands and options; turns them into config, and errors into one sentence and an exit code.
+"""Commands and options: turns them into config, and errors into one sentence and an exit code.
 
-Owns what a person types and sees. Imports of what a command needs are made in the command: `mount`
-is timed by everyone who waits for it.
+Each command imports what it needs, so that `mount` starts fast.
 """
 
 import io
@@ -57,7 +56,7 @@ def main() -> None:
 
 
 def _drop_output() -> None:
-    """What could not be written is not tried again when the interpreter ends."""
+    """Drop unwritten output, which would be flushed again, and fail, at exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -118,7 +117,7 @@ def _formats(text: str) -> tuple[str, ...]:
 
 
 def _not_empty(path: str) -> str:
-    """An empty path is a variable that was not set, and not the folder that a shell is in."""
+    """Refuse an empty path: it is an unset variable, not the current folder."""
     if not path:
         raise typer.BadParameter("it is empty")
     return path
@@ -286,9 +285,9 @@ def check(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what is wrong with SOURCE.
+    """Print everything that is wrong with SOURCE.
 
-    Exits with 0 if nothing is, 1 if something is, 2 if SOURCE cannot be looked at.
+    Exits with 0 if nothing is wrong, 1 if something is, 2 if SOURCE cannot be opened.
     """
     from zarrfuse.check.run import run  # noqa: PLC0415
 

@@ -1,7 +1,4 @@
-"""`zarrfuse demo`: writes the demo dataset, mounts it, and shows what that is good for.
-
-Used by `cli`; the dataset itself is `dataset`'s.
-"""
+"""`zarrfuse demo`: writes the demo dataset (`demo_dataset`), mounts it, and prints a tour."""
 
 import os
 import shutil
@@ -58,6 +55,6 @@ unmount      {_command()} unmount {mountpoint}"""
 
 
 def _command() -> str:
-    """How this program is called here."""
+    """The command with which this program is called."""
     found, running = shutil.which("zarrfuse"), os.path.abspath(sys.argv[0])
     return "zarrfuse" if found and os.path.samefile(found, running) else running

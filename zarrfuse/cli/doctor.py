@@ -19,11 +19,11 @@ _EXTRAS = {"obstore": "object", "imagecodecs": "codecs"}
 _OLDEST_KERNEL = (5, 12)  # openat2 with RESOLVE_CACHED
 
 Finding = tuple[bool, str, str]
-"""(fine, what was looked at and found, what to do if it is not fine)"""
+"""(whether it is fine, what was found, what to do if not)"""
 
 
 def findings() -> Iterator[Finding]:
-    """Everything looked at, in the order to mend it."""
+    """All findings, in the order in which to fix them."""
     kernel = platform.release()
     number = tuple(int(n) for n in re.findall(r"\d+", kernel)[:2])
     yield number >= _OLDEST_KERNEL, f"kernel {kernel}", "5.12 or newer answers faster; older works"
@@ -59,7 +59,7 @@ def findings() -> Iterator[Finding]:
 
 
 def run() -> bool:
-    """Print all findings, a line each; whether everything is fine."""
+    """Print all findings, a line each; returns whether everything is fine."""
     fine = True
     for good, what, remedy in findings():
         fine = fine and good

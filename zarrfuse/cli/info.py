@@ -1,7 +1,7 @@
-"""What is in a source or under a path of a mount: the tree of nodes, or the facts on one file.
+"""`zarrfuse info`: prints the tree of nodes in a source or a mount, or the facts on a file of a mount.
 
-Owns how facts become text. Used by `cli`. A source is read through the `chunks` view; a path in a
-mount through the mount's own control files, so that it tells what the mount thinks.
+Owns how facts become text. Used by `app`. A source is read through the `chunks` view, a mount through its
+control files, so that the output is what the mount shows.
 """
 
 import json
@@ -32,7 +32,7 @@ _ASCII_GUIDES = ("    ", "|   ", "+-- ", "`-- ")
 
 
 class _MountedFolder:
-    """A folder of a mount, told of by the mount's control files; `told`: of many, by their path."""
+    """A folder of a mount, read from the control files; `told`: the facts on many folders, by path."""
 
     def __init__(self, mountpoint: str, path: str, told: Mapping[str, Any] | None = None) -> None:
         self._mountpoint = mountpoint
@@ -40,7 +40,7 @@ class _MountedFolder:
         self.path = path
 
     def list(self) -> dict[str, Entry]:
-        """Its sub-folders; files are not needed here."""
+        """Its subfolders; files are not needed."""
         told = self._nodes().get(self.path)
         folders = self._listed() if told is None else told["folders"]
         return {name: Entry(name, Kind.FOLDER, 0, 0) for name in folders}
@@ -51,7 +51,7 @@ class _MountedFolder:
         return _MountedFolder(self._mountpoint, path, told if path in told else None)
 
     def told(self) -> _Told:
-        """What the mount tells of the node of the folder."""
+        """The facts on the node of the folder."""
         told = self._nodes().get(self.path)
         if told is not None:
             return told["facts"]  # type: ignore[no-any-return]
@@ -63,7 +63,7 @@ class _MountedFolder:
         return {"path": self.path}
 
     def told_of(self, name: str) -> _Told:
-        """What the mount tells of a file. Raises `NotFound`."""
+        """The facts on a file. Raises `NotFound`."""
         try:
             return self._read(name)
         except FileNotFoundError:
@@ -71,7 +71,7 @@ class _MountedFolder:
             raise NotFound(f"there is no {path} in {self._mountpoint}") from None
 
     def _nodes(self) -> Mapping[str, Any]:
-        """Of this folder and those below; nothing where the daemon is too old, or fails."""
+        """The facts on this folder and those below; none if the daemon is too old, or fails."""
         if self._told is None:
             try:
                 self._told = self._read(NODES_NAME)
@@ -90,9 +90,9 @@ class _MountedFolder:
 
 
 def show(path: str, *, as_json: bool) -> str | None:
-    """Print what is known of a source, or of a path in a mount. Raises `ZarrfuseError`.
+    """Print the facts on a source, or on a path in a mount. Raises `ZarrfuseError`.
 
-    The result is a sentence if there is no Zarr in it, or what is at its root is not loaded.
+    Returns a sentence if there is no Zarr in it, or its root is not loaded.
     """
     where = os.path.join(
         os.path.realpath(os.path.dirname(os.path.abspath(path))),
@@ -124,7 +124,7 @@ def show(path: str, *, as_json: bool) -> str | None:
 
 
 def _show_tree(title: str, folder: Walkable, as_json: bool) -> str | None:
-    """Print it; a sentence if there is nothing, or nothing at its root that is loaded."""
+    """Print the tree. Returns a sentence if there is no Zarr in it, or its root is not loaded."""
     if as_json:
         told = [found.facts for found in walk(folder)]
         print(json.dumps({"source": title, "nodes": told}, indent=2))
@@ -154,14 +154,14 @@ def _problem(title: str, root: _Told, any_node: bool) -> str | None:
 
 
 def _guide(place: tuple[bool, ...], guides: tuple[str, str, str, str]) -> str:
-    """What stands before a line of the tree."""
+    """The lines of the tree before a name."""
     space, line, fork, end = guides
     above = "".join(space if last else line for last in place[:-1])
     return above + (end if place[-1] else fork) if place else ""
 
 
 def _printable(line: str) -> str:
-    """A line that stays one, whatever a name holds, and that does nothing to a terminal."""
+    """`line` with control characters escaped, which could break it or change the terminal."""
     if line.isprintable():
         return line
     return "".join(
@@ -196,7 +196,7 @@ def _in_one_line(facts: _Told) -> str:
 
 
 def _shown_as(renderings: Mapping[str, int | str]) -> list[str]:
-    """Which files the `images` view makes of a node, and why it does not make others."""
+    """The renderings of a node, and why others are missing."""
     made = [name for name, size in renderings.items() if isinstance(size, int)]
     shown = [f"shown as {' '.join(made)}"] if made else []
     missing: dict[str, list[str]] = {}

@@ -1,5 +1,4 @@
-"""What one file is made of: TIFF, NPY or PNG around pixels, or segments of stored keys.
+"""File formats: TIFF, OME-TIFF, NPY and PNG around pixels, and files made of segments.
 
-Owns the bytes of headers and the layout behind them. Used by the views. It knows neither stores nor
-Zarr.
+Owns the bytes of headers and the layout of files. Used by views. It must not know arrays of a store.
 """

@@ -1,6 +1,6 @@
-"""What stands around the elements of an array in a file of it.
+"""The bytes around the elements of an array in a file.
 
-Shared by `tiff` and `npy`, and used by `images`, which has the elements.
+Made by `tiff` and `npy`, used by the `images` view.
 """
 
 from collections.abc import Callable
@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from zarrfuse.errors import Corrupt
 
 PAGE = 4096
-"""Elements of whole arrays begin at a multiple of it: the kernel reads pages of memory, and one of
-which a chunk cannot be decoded is an error as a whole."""
+"""Elements of whole arrays begin at a multiple of this: the kernel reads whole pages, and a page that
+touches a broken chunk cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """A file: `head`, all elements in C order and little endian, `tail`.
 
-    The last `again` bytes of the elements stand behind the tail once more. The size of the tail is known
-    without making it: it can be 80 MiB long.
+    The last `again` bytes of the elements follow the tail a second time. The size of the tail is known
+    without making it: it can be 80 MiB.
     """
 
     head: bytes
@@ -28,12 +28,12 @@ class Envelope:
 
     @property
     def tail(self) -> bytes:
-        """The bytes behind the elements, made each time."""
+        """The bytes after the elements, made by each call."""
         tail = self.make_tail()
         if len(tail) != self.tail_size:
             raise Corrupt(f"{len(tail)} bytes were made, not {self.tail_size}")
         return tail
 
     def size(self, pixels_size: int) -> int:
-        """Of the file, in bytes, of that many bytes of elements."""
+        """The size of the file in bytes, for so many bytes of elements."""
         return len(self.head) + pixels_size + self.tail_size + self.again

@@ -1,8 +1,8 @@
-"""What is known of a picture, in the words of OME-XML.
+"""The metadata of a picture for OME-XML.
 
-Owns how the axes of any array become the five of a stack of images, T, C, Z, Y, X and samples, and
-what OME-XML says of them: names, colours, sizes, units, positions. Used by `tiff`, `imagej` and
-`ome_tiff`. It knows neither files nor pixels, and must not import tifffile.
+Owns how the axes of any array become those of a stack of images (T, C, Z, Y, X and samples), and its names,
+colours, sizes, units and positions in OME-XML. Used by `tiff`, `imagej` and `ome_tiff`. It must not know
+files or pixels, or import tifffile.
 """
 
 import re
@@ -21,9 +21,9 @@ from zarrfuse.spec.ome import Channel, Picture
 CREATOR: Final = "zarrfuse"
 
 _NO_UNIT = "reference frame"
-"""What OME-XML (schema 2016-06, Plane) takes positions to be in unless told otherwise."""
+"""The default unit of positions in OME-XML (schema 2016-06, Plane)."""
 _MOST_POSITIONS = 4096
-"""Positions are told of each plane, in 100 bytes: of more planes they are left out."""
+"""The position of each plane takes 100 bytes: with more planes, positions are left out."""
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SPACES = re.compile(r"\s+")
@@ -57,10 +57,9 @@ TIMES: Final[Mapping[str, str]] = {
 def stacked(shape: tuple[int, ...], picture: Picture) -> tuple[tuple[int, ...], Picture]:
     """The same elements in the same order as a stack of images: the shape of that, and its picture.
 
-    Each axis has a letter of its own: T, Z, C in any order, then Y, X, and S where there are samples.
-    Axes without a letter that lie side by side become one; that one is T, or Z where T is taken, or
-    else becomes part of the axis before it, which then has no scale any more. A picture with fewer
-    than two axes is one row.
+    Each axis has its own letter: T, Z, C in any order, then Y, X, and S for samples. Adjacent axes without
+    a letter are merged into one. It becomes T, or Z if T is taken, else it is merged into the axis before
+    it, which has no scale then. A picture with fewer than two axes becomes one row.
     """
     image = "YXS" if picture.samples else "YX"
     axes = list(zip(picture.axes, shape, strict=True))
@@ -117,7 +116,7 @@ def _grown(axis: Axis, length: int, times: int) -> tuple[Axis, int]:
 def ome_metadata(
     shape: tuple[int, ...], dtype: np.dtype[Any], picture: Picture, name: str
 ) -> dict[str, Any]:
-    """What tifffile takes as `metadata` of an OME-TIFF: the same for the same arguments.
+    """The argument `metadata` of tifffile for an OME-TIFF: the same for the same arguments.
 
     Each axis of `picture` must have a letter (see `stacked`). Members: `axes`, `Name`, `Creator`,
     `UUID`, and what is known of `PhysicalSizeX`, `-Y`, `-Z` and `TimeIncrement` with their units,
@@ -159,7 +158,7 @@ def text(said: str) -> str:
 def step(axis: Axis | None) -> float | None:
     """The size of a step along an axis in its unit, positive and finite; None if there is none.
 
-    An axis that runs backwards has a negative one; files of pictures have no word for that.
+    An axis that runs backwards has a negative scale, which image formats do not have.
     """
     if axis is None or axis.scale is None or not isfinite(axis.scale) or axis.scale == 0:
         return None
@@ -174,7 +173,7 @@ def _measure(axis: Axis | None, units: Mapping[str, str]) -> tuple[float, str] |
 
 
 def _channels(channels: tuple[Channel, ...], length: int) -> list[dict[str, Any]]:
-    """Name and colour of each channel. Empty where they do not fit, or nothing is known."""
+    """Name and colour of each channel. Empty if they do not fit, or are not known."""
     if len(channels) != length:
         return []
     result: list[dict[str, Any]] = []
@@ -195,7 +194,7 @@ def _signed(rgba: int) -> int:
 
 
 def _positions(picture: Picture, lengths: Mapping[str, int]) -> dict[str, Any]:
-    """Where each plane lies. Empty where nothing is known, or there are too many planes."""
+    """The position of each plane. Empty if it is not known, or there are too many planes."""
     leading = [axis for axis in picture.axes if axis.letter in ("T", "Z", "C")]
     counts = [lengths[axis.letter] for axis in leading]
     planes = prod(counts)

@@ -1,8 +1,8 @@
-r"""What ImageJ 1.x is told of the pages of a TIFF file, so that it shows them as a hyperstack.
+r"""The metadata of a TIFF file for ImageJ 1.x, so that it shows the pages as a hyperstack.
 
-Owns which arrays plain ImageJ opens rightly, and the two places where it looks: the text in the tag
+Owns which arrays plain ImageJ opens correctly, and the two places that it reads: the text in the tag
 ImageDescription of the first page, and its own tag 50839 (colours and display ranges of channels).
-Used by `tiff`. It knows nothing of pages and offsets.
+Used by `tiff`. It must not know pages and offsets.
 
 Facts, all tried with ImageJ 1.53t (`tests/apps` holds some of them true):
 
@@ -40,10 +40,10 @@ _SECONDS: Final = {"second": 1.0, "millisecond": 1e-3, "microsecond": 1e-6, "min
 
 @dataclass(frozen=True, slots=True)
 class Hyperstack:
-    """How the planes of an array, in their order, are counted in ImageJ.
+    """The numbers of channels, slices and frames in ImageJ for the planes of an array.
 
-    `slice_axis` and `frame_axis` are the axes that slices and frames are, None if there is not just
-    one. With `is_zct` slices change faster than channels.
+    `slice_axis`, `frame_axis`: the axes of slices and frames, None if there is not exactly one. `is_zct`:
+    slices change faster than channels.
     """
 
     frames: int = 1
@@ -55,16 +55,15 @@ class Hyperstack:
 
     @property
     def planes(self) -> int:
-        """Their number."""
+        """The number of planes."""
         return self.frames * self.slices * self.channels
 
 
 def hyperstack(shape: tuple[int, ...], dtype: np.dtype[Any], picture: Picture) -> Hyperstack | None:
-    """The hyperstack that an array is; None for types that ImageJ does not show rightly.
+    """The hyperstack of an array; None for types that ImageJ does not show correctly.
 
-    Shape and picture are as `image_metadata.stacked` makes them. Channels are always channels; where
-    ImageJ has no order for the other axes, those before the channels become frames and those behind
-    them slices, and where there are no channels all become frames.
+    Shape and picture are those of `image_metadata.stacked`. If ImageJ has no order for the other axes,
+    those before the channels become frames and those after them slices; without channels all become frames.
     """
     samples = shape[-1] if picture.samples else 1
     leading = [
@@ -105,7 +104,7 @@ def _shows_samples(samples: int, dtype: np.dtype[Any], leading: list[tuple[Axis,
 def description(stack: Hyperstack, dtype: np.dtype[Any], picture: Picture) -> str:
     """The text of ImageDescription, in ASCII: lines of a Java properties file.
 
-    Sizes of pixels are told by `unit=` only, see `resolution`.
+    Of pixel sizes it has only `unit=`, see `resolution`.
     """
     lines = ["ImageJ=1.11a"]
     counts = {"channels": stack.channels, "slices": stack.slices, "frames": stack.frames}
@@ -128,7 +127,7 @@ def description(stack: Hyperstack, dtype: np.dtype[Any], picture: Picture) -> st
 
 
 def resolution(picture: Picture) -> tuple[float, float] | None:
-    """Pixels along X and Y in the unit that `description` tells; None where that is not known."""
+    """Pixels along X and Y for each unit of `description`; None if that is not known."""
     axes = {axis.letter: axis for axis in picture.axes}
     steps = step(axes["X"]), step(axes["Y"])
     if steps[0] is None or steps[1] is None or _unit(axes["X"]) is None:
@@ -139,7 +138,7 @@ def resolution(picture: Picture) -> tuple[float, float] | None:
 
 
 def tags(stack: Hyperstack, dtype: np.dtype[Any], picture: Picture) -> dict[str, Any]:
-    """`Ranges` and `LUTs` of all channels, as tifffile takes them; {} where nothing is known."""
+    """`Ranges` and `LUTs` of all channels for tifffile; {} if they are not known."""
     result: dict[str, Any] = {}
     if stack.channels == 1 or picture.samples:
         return result
@@ -174,13 +173,13 @@ def _mode(stack: Hyperstack, picture: Picture) -> str:
 
 
 def _table(color: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """From black to a colour 0xRRGGBB, (3, 256)."""
+    """The lookup table from black to a colour 0xRRGGBB, (3, 256)."""
     brightest = np.array([color >> 16 & 0xFF, color >> 8 & 0xFF, color & 0xFF])
     return (brightest[:, None] * np.arange(256) // 255).astype(np.uint8)
 
 
 def _window(picture: Picture) -> tuple[float, float] | None:
-    """What is shown darkest and brightest where there is one channel."""
+    """The display range of a picture with one channel."""
     windows = [_usable(channel.window) for channel in picture.channels[:1]]
     return _usable(picture.display_range) or (windows[0] if windows else None)
 

@@ -1,7 +1,4 @@
-"""The bytes in front of the elements in a `.npy` file.
-
-Used by `images`. It knows neither stores nor arrays, only their shape and type.
-"""
+"""The header of a `.npy` file, from shape and type. Used by the `images` view."""
 
 import io
 from typing import Any
@@ -15,7 +12,7 @@ from zarrfuse.formats.envelope import PAGE, Envelope
 def npy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Envelope:
     """The header of a file that `numpy.load` opens, also with `mmap_mode="r"`; there is no tail.
 
-    The elements follow in C order, from a page of memory on unless the header is longer than that.
+    The elements follow in C order. They begin at a page of memory, unless the header is longer.
     Raises `ValueError` for types of Python objects, which have no bytes. Source: NumPy enhancement
     proposal 1, versions 1.0, 2.0 and, for field names beyond latin-1, 3.0.
     """

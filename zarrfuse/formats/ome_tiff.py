@@ -1,19 +1,19 @@
-"""The bytes of a tiled, pyramidal OME-TIFF, but its pixels: how large it is, what stands in front.
+"""The size and the header of a tiled, pyramidal OME-TIFF.
 
-Owns which pyramids can be such a file, and its header. Used by `images.pyramid`, which puts the
-pixels in. It knows shapes and metadata only: no store, no chunk, no decoded array.
+Owns which pyramids can be such a file, and its header. Used by `views.images.pyramid`, which adds the
+pixels. It must not know stores, chunks or decoded arrays.
 
     header    file header, OME-XML, an IFD with tables of its tiles for each plane of each level
     zeros     up to `Layout.tiles.start`
     pixels    as `files.tiles` lays them out: the coarsest level first
 
 The planes of level 0 are the IFDs of the file, and each has one SubIFD for each coarser level (OME-TIFF
-specification, "Supporting multi-resolution"). All IFDs lie together in front, although TIFF would let
-them lie between the pixels: who opens a file reads every IFD, and what the kernel reads ahead there
-would otherwise be chunks to decode. The coarsest level lies next to them for the same reason.
+specification, "Supporting multi-resolution"). All IFDs are at the beginning of the file: a program that
+opens it reads every IFD, and the kernel's read-ahead would decode chunks between them. The coarsest level
+follows them for the same reason.
 
-tifffile writes the IFDs, into a file object that keeps them and forgets the pixels. How much room
-they get follows from counts alone, so that a size needs neither tifffile nor a header.
+tifffile writes the IFDs into a file object that keeps them and drops the pixels. Their space follows from
+counts, so that the size needs neither tifffile nor a header.
 """
 
 import io
@@ -74,7 +74,7 @@ class Layout:
 def pyramid_problem(
     shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]], picture: Picture
 ) -> str | None:
-    """A clause why these levels, finest first, are no OME-TIFF; None if they are one.
+    """Why there is no OME-TIFF of these levels, finest first, as a clause; None if there is one.
 
     `picture` is that of level 0.
     """
@@ -118,11 +118,11 @@ def pyramid_layout(
     chunk: tuple[int, int],
     name: str,
 ) -> Layout:
-    """Where the tiles lie, and how large the file is. Arithmetic only.
+    """The positions of tiles, and the size of the file. Arithmetic only.
 
-    `chunk` is the shape in pixels (Y, X) of what is decoded at once in level 0. Levels whose planes
-    are no smaller than those of the level before are left out: a reader that chooses by size could
-    take them for the finer one. Raises `ValueError` where `pyramid_problem` has a reason.
+    `chunk`: the shape in pixels (Y, X) of a unit of level 0. Levels whose planes are not smaller than those
+    of the level before are left out: a reader that chooses by size could confuse them. Raises `ValueError`
+    if there is a `pyramid_problem`.
     """
     problem = pyramid_problem(shapes, dtypes, picture)
     if problem is not None:
@@ -137,10 +137,10 @@ def pyramid_layout(
 
 
 def pyramid_header(layout: Layout) -> bytes:
-    """The file's bytes up to the last IFD, always the same for the same layout.
+    """The bytes of the file up to the last IFD: the same for the same layout.
 
-    They are at most `layout.tiles.start`; zeros follow up to there. Imports tifffile. Takes about
-    60 us for an IFD and 0.5 us for a tile.
+    They are at most `layout.tiles.start` bytes; zeros follow up to there. Imports tifffile. Takes about 60
+    us for each IFD and 0.5 us for each tile.
     """
     from tifffile import TiffWriter  # noqa: PLC0415
 
@@ -178,7 +178,7 @@ def pyramid_header(layout: Layout) -> bytes:
 
 
 class _Kept(io.BytesIO):
-    """A file that keeps what is written in front of `limit` and forgets the rest."""
+    """A file that keeps the bytes before `limit` and drops the rest."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -215,7 +215,7 @@ def _called(axis: str) -> str:
 
 
 def _levels(shapes: Sequence[tuple[int, ...]], picture: Picture) -> list[Planes]:
-    """The levels of the file: the first, and each that has smaller planes than the one before."""
+    """The levels of the file: the first, and each with smaller planes than the one before."""
     levels: list[Planes] = []
     for index, shape in enumerate(shapes):
         *lengths, height, width = shape[:-1] if picture.samples else shape
@@ -225,11 +225,10 @@ def _levels(shapes: Sequence[tuple[int, ...]], picture: Picture) -> list[Planes]
 
 
 def _plane_start(tiles: Tiles, number: int, leading: tuple[int, ...]) -> int:
-    """Where the pixels begin that a level has for the plane `leading` of level 0.
+    """The position of the pixels of a level for the plane `leading` of level 0.
 
-    Where a level has fewer planes (a volume halved in depth too), several planes of level 0 share the
-    nearest one: OME-TIFF wants every plane in every resolution, and nothing forbids two IFDs to name
-    the same tiles.
+    If a level has fewer planes (a volume that is halved in depth, too), several planes of level 0 share the
+    nearest one: OME-TIFF needs every plane in every resolution, and two IFDs may refer to the same tiles.
     """
     plane = 0
     lengths = tiles.levels[0].lengths, tiles.levels[number].lengths
@@ -241,7 +240,7 @@ def _plane_start(tiles: Tiles, number: int, leading: tuple[int, ...]) -> int:
 def _metadata(
     shape: tuple[int, ...], dtype: np.dtype[Any], picture: Picture, name: str
 ) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """The shape as a stack of images, and what tifffile is told of that."""
+    """The shape as a stack of images, and the `metadata` for tifffile."""
     stack, picture = stacked(shape, picture)
     return stack, ome_metadata(stack, dtype, picture, name)
 

@@ -1,14 +1,12 @@
-"""What Zarr metadata means, as values and pure functions.
+"""The meaning of Zarr metadata, as values and pure functions.
 
-`members` takes values out of JSON or refuses them, `names` says how an extension is named and
-written down, `registry` which class that name stands for, and `context` what a name means where a
-document has a `@context`. `chunk_keys` says which key a chunk has, `concat_parts` and `transformers`
-which keys a chunk in parts is stored under. `extensions` is what a generic extension can do, `zep10`
-are those built in, `active` says which act on a node, and `references` which do because the node
-refers to another; `paths` has the rules for that. `node` and `node_v2` say what a `zarr.json`,
-`.zarray` or `.zgroup` says as a whole. `ome` says what an array is as a picture and a group as a
-pyramid, with `axes`, `coordinates`, `dimensions` and `usable`, which takes only what is sound.
+`members` checks JSON values, `names` parses extension names (ZEP 9), `registry` finds the class of a name,
+`context` resolves a `@context`. `chunk_keys` has the chunk key encodings, `concat_parts` and `transformers`
+the keys of chunks in parts. `extensions` is the base class of generic extensions (ZEP 10), `zep10` has the
+built-in ones, `active` those that act on a node, `references` those of referenced nodes, `paths` the rules
+of paths. `node`, `node_v3` and `node_v2` parse whole documents. `ome` describes arrays as pictures and
+groups as pyramids, with `axes`, `coordinates`, `dimensions` and `usable`.
 
 Nothing here reads or writes, waits, or knows numpy: bytes and JSON values come in, values and
-`zarrfuse.errors.MetadataError` come out. Stores, files and views build on it.
+`zarrfuse.errors.MetadataError` come out. Used by all packages above.
 """

@@ -1,8 +1,8 @@
-"""Which generic extensions act on a node, and whether those it lists allow it to be loaded (ZEP 10).
+"""The generic extensions that act on a node, and whether they allow it to be loaded (ZEP 10).
 
-Owns the registry of generic extensions and the reading of the `extensions` member. Used by `node`,
-and by `references` and the views, which add what acts on a node from elsewhere. It must not know
-documents beyond this one member, or where a node lies.
+Owns the registry of generic extensions, and parses the member `extensions`. Used by the parsers of nodes,
+and by `references` and the views, which add extensions of other nodes. It must not know other members, or
+the path of a node.
 """
 
 import json
@@ -29,7 +29,7 @@ EXTENSIONS: Registry[GenericExtension] = Registry(ENTRY_POINTS, BUILT_IN, Generi
 _REF = "-ref"
 # No sane node comes near. What is inherited is compared with what each node below lists itself.
 _MOST_EXTENSIONS = 256
-# The facts that are no extension's to tell: those of nodes, and those of views.
+# Facts that an extension must not set: those of nodes and of views.
 _TAKEN = frozenset(
     {
         *("node_type", "zarr_format", "shape", "data_type", "chunk_shape", "chunk_key_encoding"),
@@ -44,9 +44,8 @@ _TAKEN = frozenset(
 class Active:
     """An extension that acts on a node.
 
-    `listed` is how it is written where its configuration stands, `kind` the class that its name
-    stands for. `array` leads from that place to the node it acts on: `""` if it is the same. Two are
-    equal if they are written and act alike, also if they were read at different times.
+    `listed`: the entry in the metadata; `kind`: the class of its name. `array`: the path from the node with
+    the entry to the node it acts on, `""` if they are the same. Two are equal if entry and path are equal.
     """
 
     kind: type[GenericExtension]
@@ -57,10 +56,10 @@ class Active:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The entry `index` of `extensions`, which stands for what is listed at the node `path`.
+    """The entry `index` of `extensions`, which refers to extensions of the node at the relative `path`.
 
-    `path` is relative. `kind` is the extension that is taken from there, None for all that are
-    inherited (ZEP 10, Application to sub-nodes).
+    `kind`: the extension that is taken from there; None for all that are inherited (ZEP 10, Application to
+    sub-nodes).
     """
 
     index: int
@@ -76,11 +75,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the `extensions` member says.
-
-    All extensions as listed, those that act, those that refer to another node, and the names of those that
-    are ignored.
-    """
+    """The parsed member `extensions`: all entries, those that act, references, ignored names."""
 
     extensions: tuple[Extension, ...] = ()
     active: tuple[Active, ...] = ()
@@ -92,10 +87,10 @@ NOTHING_LISTED = Judged()
 
 
 def judge_extensions(value: object, shape: tuple[int, ...] | None) -> Judged:
-    """What the `extensions` of an array with this shape, or of a group (None), say.
+    """Parse the member `extensions` of an array with this shape, or of a group (None).
 
-    Raises `MetadataError` if `value` is not an array of one or more extensions, one of them must be
-    understood and is not known, or one that is known is wrong (ZEP 10, Proposal and Processing).
+    Raises `MetadataError` if `value` is not an array of one or more extensions, if one must be understood
+    and is not known, or if a known one is wrong (ZEP 10, Proposal and Processing).
     """
     values = take_array(value, "extensions")
     if not values:
@@ -132,7 +127,7 @@ def judge_extensions(value: object, shape: tuple[int, ...] | None) -> Judged:
 def _judge(
     index: int, listed: Extension, shape: tuple[int, ...] | None
 ) -> Active | Reference | None:
-    """What one entry is; None for one that is not known."""
+    """One parsed entry; None for an extension that is not known."""
     name, configuration = listed.name, listed.configuration
     kind = EXTENSIONS.find(name)
     if kind is None:
@@ -177,7 +172,7 @@ def _refuse_misplaced(
 def configured(
     kind: type[GenericExtension], listed: Extension, shape: tuple[int, ...] | None
 ) -> GenericExtension:
-    """The extension that `listed` writes down, at an array with this shape or a group (None).
+    """The extension of an entry, at an array with this shape or a group (None).
 
     Raises `MetadataError` that starts with its name.
     """
@@ -193,13 +188,13 @@ def configured(
 
 
 def first_of(active: Iterable[Active], kind: type[G]) -> G | None:
-    """The extension of this kind that counts: the last, which is the nearest to the node."""
+    """The extension of this kind that applies: the last one, which is nearest to the node."""
     found = [acting.extension for acting in active if isinstance(acting.extension, kind)]
     return found[-1] if found else None
 
 
 def below(active: Iterable[Active], path: str) -> tuple[Active, ...]:
-    """What of the extensions of one node also acts on the node at `path` below it."""
+    """The extensions of one node that also act on the node at `path` below it."""
     return tuple(
         Active(acting.kind, acting.extension, acting.listed, f"{acting.array}/{path}".lstrip("/"))
         for acting in active
@@ -208,9 +203,9 @@ def below(active: Iterable[Active], path: str) -> tuple[Active, ...]:
 
 
 def joined(above: Sequence[Active], own: Sequence[Active]) -> tuple[Active, ...]:
-    """What acts on a node from above, and then what acts on it by itself; nothing twice.
+    """The extensions from above, and then those of the node itself; none twice.
 
-    A node may refer to what lies above it.
+    A node may refer to extensions above it.
     """
     if not above or not own:
         return tuple(above or own)
@@ -218,10 +213,9 @@ def joined(above: Sequence[Active], own: Sequence[Active]) -> tuple[Active, ...]
 
 
 def add_facts(facts: dict[str, Any], active: Sequence[Active]) -> None:
-    """Adds to `facts` what extensions tell, the nearest last; what stands there already stays.
+    """Add the facts of extensions to `facts`, the nearest last. Existing facts are not changed.
 
-    Which extension told what is under `told_by`. What one fails to tell is told of, under
-    `extension_errors`.
+    `told_by` has the extension of each fact, `extension_errors` the errors of extensions.
     """
     if not active:
         return

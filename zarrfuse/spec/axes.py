@@ -1,8 +1,7 @@
-"""What each dimension of an array is in a picture: time, channel, depth, height, width or samples.
+"""The axes of an array as a picture: time, channel, depth, height, width, samples.
 
-Owns the axes, the words for them that programs use, and the units. Used by `ome`, which knows where
-axes are described; their letters are what files of pictures are arranged by. It must not know
-attributes.
+Owns the axes, the names of axes that programs use, and the units. Used by `ome`, which finds their
+descriptions. It must not know attributes.
 """
 
 import re
@@ -32,7 +31,7 @@ class Axis:
 
 
 class Description(NamedTuple):
-    """What metadata say of an axis; a `name` that is `""` is none."""
+    """The description of an axis in metadata; `name`: `""` if it has none."""
 
     name: str = ""
     type: str | None = None

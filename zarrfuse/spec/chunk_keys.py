@@ -1,9 +1,8 @@
-"""Which key a chunk has: the chunk key encodings and the registry that finds them by name.
+"""Chunk key encodings: the way between the coordinates and the key of a chunk.
 
-Owns `default`, `v2` and `suffix`, the registry through which others are added, and the rules that
-any stored key follows. Used by `node` to read metadata and by the views to go from chunk
-to key and back, once per file of folders with 100,000 of them. It must not know grids, parts or
-stores.
+Owns `default`, `v2` and `suffix`, the registry for others, and the rules for stored keys. Used by the
+parsers of nodes, and by views for every name of folders with 100,000 chunks. It must not know grids, parts
+or stores.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""What is wrong with a chain of codecs, and how many bytes it makes.
+"""Checks a chain of codecs, and computes the size of its output.
 
-Owns the order of a chain, shards (chains within a chain), and sizes. Used by those who check
-metadata or rewrite it. Which codecs there are, and what the configuration of one may say, is in
-`known_codecs`. It must not know how anything is decoded.
+Owns the order of a chain, shards (chains within a chain), and sizes. `known_codecs` has the codecs and
+their configurations. Used by `check` and by views. It must not know how codecs decode.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from zarrfuse.spec.names import Extension, parse_extension
 from zarrfuse.spec.problems import Problem, Rule
 
 CHAIN_RULE: Final[Rule] = ("Zarr v3 core specification", "Codecs")
-"""Where it stands which codecs may follow each other."""
+"""The rule of the order of codecs."""
 
 _EXTENSION: Final[Rule] = ("Zarr v3 core specification", "Extension definition")
 _SHARDING: Final = configuration_rule("sharding-indexed codec")
@@ -37,7 +36,7 @@ _MAX_NESTING = 32
 
 
 def kind_of(name: str) -> Kind | None:
-    """What the codec of this name makes of what; None if it is not known."""
+    """The kind of the codec of this name, such as `array->bytes`; None if it is not known."""
     codec = KNOWN.get(name)
     return None if codec is None else codec.kind
 

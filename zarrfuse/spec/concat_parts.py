@@ -1,8 +1,8 @@
-"""How a chunk is stored as parts under several keys: the `concat-parts` storage transformer.
+"""The `concat-parts` storage transformer: a chunk is stored as parts under several keys.
 
-Owns the arithmetic between a merged chunk and its parts: which keys, which sizes, which pieces a
-read touches, and whether the parts of one chunk could be mistaken for another chunk. Used by `node`
-to read metadata and by the views to list, read and write chunks. It must not know stores or bytes.
+Owns the arithmetic between a merged chunk and its parts: keys, sizes, the pieces of a read, and the check
+that the parts of one chunk cannot be taken for another chunk. Used by the parsers of nodes, and by views.
+It must not know stores or bytes.
 """
 
 from bisect import bisect_right
@@ -37,10 +37,7 @@ _MAX_SUFFIX_CHARACTERS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a chunk: what its key has behind the chunk's key, and its size in bytes.
-
-    `size` is None where the metadata leaves it open.
-    """
+    """One part of a chunk: the suffix of its key, and its size in bytes, if the metadata give it."""
 
     key_suffix: str
     size: int | None

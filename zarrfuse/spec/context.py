@@ -1,7 +1,7 @@
-"""What names mean in a document that has a `@context` (ZEP 9, Phase 3; experimental).
+"""Resolves the names of a document with a `@context` (ZEP 9, Phase 3; experimental).
 
-Owns the known contexts and the way from a name as it is written to the name that is meant. Used by
-`node` before it looks at anything else, so that nobody else knows of contexts. Nothing is fetched.
+Owns the known contexts, and the way from a written name to its meaning. Used by `node_v3` before anything
+else is parsed, so that no other module knows contexts. Nothing is fetched.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
-"""Where the elements of an array lie: the `coordinateTransformations` of OME-NGFF.
+"""The positions of the elements of an array: `coordinateTransformations` of OME-NGFF.
 
-Owns the reading of scales and translations and their combination. Used by `ome`. It must not know
-which array they are of, or what its axes are called.
+Parses and combines scales and translations. Used by `ome`. It must not know the array or its axes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

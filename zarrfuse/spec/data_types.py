@@ -1,8 +1,8 @@
-"""What a data type of Zarr v3 is: its kind, its size, and which fill values it has.
+"""Data types of Zarr v3: kind, size, and permitted fill values.
 
-Owns the core data types and those of the registry (github.com/zarr-developers/zarr-extensions).
-Used by `codecs`, which asks for sizes and byte orders, and by whoever checks or rewrites metadata.
-It must not know codecs, chunks or arrays in memory.
+Owns the core data types and those of the registry (github.com/zarr-developers/zarr-extensions). Used by
+`codecs` for sizes and byte orders, and by `check` and `plain`. It must not know codecs, chunks or arrays in
+memory.
 """
 
 import binascii

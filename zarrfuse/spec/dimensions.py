@@ -1,7 +1,6 @@
-"""What an array itself says of its dimensions, for programs that show pictures.
+"""The names of the dimensions of an array, and whether its type is one of colour pictures.
 
-Owns the names of dimensions in Zarr v3 and v2, and which types colour pictures have. Used by `ome`.
-It must not know groups, or what the names mean.
+Used by `ome`. It must not know groups, or what the names mean.
 """
 
 from collections.abc import Mapping

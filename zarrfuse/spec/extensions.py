@@ -1,9 +1,8 @@
-"""What an entry in the `extensions` of a node can do: the base class of all generic extensions.
+"""The base class of generic extensions, the entries of the member `extensions` (ZEP 10).
 
-Owns the interface between a generic extension (ZEP 10) and everything that asks one. Third parties
-derive from it, in packages of their own, and name the class in the entry-point group
-`zarrfuse.extensions`; `docs/extensions.md` has a complete one. `zep10` has those that are built in.
-It must not know which extensions exist, or where a node lies in a store.
+Third parties derive from it, in packages of their own, and name the class in the entry-point group
+`zarrfuse.extensions`; `docs/extensions.md` has a complete example. `zep10` has the built-in ones. It must
+not know which extensions exist, or the path of a node.
 """
 
 from collections.abc import Mapping
@@ -17,8 +16,8 @@ NodeType: TypeAlias = Literal["array", "group"]
 class GenericExtension:
     """An extension that may stand anywhere, takes no configuration and does nothing.
 
-    Override what is needed. Instances are immutable, and asked from any thread. Whatever a method
-    raises is caught: the mount lives, and says which extension it was.
+    Override what is needed. Instances are immutable, and are called from any thread. An exception of a
+    method is caught and reported with the name of the extension.
 
     Where a method takes `array`, that is the path of the node it is about, relative to the node at
     which the configuration stands: `""` for that itself, `a/1` for one below, `../b` for one beside

@@ -1,5 +1,5 @@
-"""What zarrfuse is to zarr-python: a store without a mount, a chunk key encoding and a codec.
+"""zarrfuse in zarr-python: a store without a mount, a chunk key encoding and a codec.
 
-Owns the adapters to zarr-python's interfaces. Used by `zarrfuse.open_store`, and by zarr-python
-itself through entry points. Nothing else of zarrfuse imports it.
+Owns the adapters to zarr-python's interfaces. Used by `zarrfuse.open_store`, and by zarr-python through
+entry points. No other package may import it.
 """

@@ -1,8 +1,7 @@
 """The files of a view as a store of zarr-python.
 
-Owns what zarr-python asks of a store: keys, byte ranges, listings, and errors as `OSError`. What the
-keys hold, and how what is set is stored, is the view's to say. Used by `plain_store`, which opens a
-source.
+Owns zarr-python's interface of a store: keys, byte ranges, listings, and errors as `OSError`. The view
+decides what keys hold and how they are stored. Used by `store`, which opens a source.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from zarrfuse.views.plain.view import PlainView
 T = TypeVar("T")
 
 _AT_ONCE = 256 * 1024
-"""Reads of up to so many bytes are made from the event loop when the bytes are at hand."""
+"""Reads of at most so many bytes run in the event loop, if they need not wait."""
 _BATCH = 100
 
 
@@ -64,7 +63,7 @@ class KeysOfAView(Store):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """What `get` gives, for callers without an event loop."""
+        """See `get`; for callers without an event loop."""
         return self._read(key, prototype or default_buffer_prototype(), byte_range)
 
     async def get(
@@ -174,7 +173,7 @@ class KeysOfAView(Store):
     # -- writing -------------------------------------------------------------------------------
 
     def set_sync(self, key: str, value: Buffer) -> None:
-        """What `set` does, for callers without an event loop."""
+        """See `set`; for callers without an event loop."""
         self._check_writable()
         self._store(key, value, False)
 
@@ -190,7 +189,7 @@ class KeysOfAView(Store):
             await self._in_thread(self._store, key, value, True)
 
     def delete_sync(self, key: str) -> None:
-        """What `delete` does, for callers without an event loop."""
+        """See `delete`; for callers without an event loop."""
         self._check_writable()
         self._change(Keys.remove, key)
 
@@ -227,10 +226,10 @@ def keys_of(chunks: ChunksView) -> Keys:
 
 
 def _span(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
-    """Where a range starts and stops in a file of `size` bytes.
+    """The start and stop of a range in a file of `size` bytes.
 
-    What lies behind the end is left out (`zarr.abc.store.Store.get`). Raises `ValueError` for a
-    range before the start and `TypeError` for what is no range.
+    It is clipped at the end of the file (`zarr.abc.store.Store.get`). Raises `ValueError` for a range
+    before the start, and `TypeError` for an unknown kind of range.
     """
     match byte_range:
         case None:
@@ -250,7 +249,7 @@ def _span(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
 
 @contextmanager
 def os_errors() -> Iterator[None]:
-    """Raises our exceptions as `OSError` with the errno that a mount would give."""
+    """A block that turns exceptions of zarrfuse into `OSError` with the errno of a mount."""
     try:
         yield
     except ZarrfuseError as error:

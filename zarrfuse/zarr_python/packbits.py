@@ -1,11 +1,11 @@
 """Packs numbers of any width into bytes and back, as the registered `packbits` codec has it.
 
-Owns the bits: which of an element are kept, in which order they lie, and the byte that tells of the
-padding. numpy alone; `plugin` makes a codec of zarr-python of it. It must not know zarr-python.
+Owns which bits of an element are kept, their order, and the byte with the padding. `plug_in` makes a codec
+of zarr-python of it. It must not know zarr-python.
 
-Bits are numbered from the least significant one, in an element as in an encoded byte: only so do
-whole elements come out as their little-endian bytes, which the specification asks for. Hence `bool`
-with `first_byte` is not what `numcodecs.packbits` writes, which begins at the most significant bit.
+Bits are numbered from the least significant one, in an element and in an encoded byte: only so whole
+elements are encoded as their little-endian bytes, which the specification requires. Hence `bool` with
+`first_byte` is not what `numcodecs.packbits` writes, which begins at the most significant bit.
 
 Source: packbits codec (zarr-extensions, `codecs/packbits`), Format and algorithm.
 """
@@ -22,7 +22,8 @@ PADDING_ENCODINGS: tuple[PaddingEncoding, ...] = ("none", "first_byte", "last_by
 Bytes = npt.NDArray[np.uint8]
 
 _BLOCK = 8192
-"""Components that become single bits at one time; so many of 64 bits are 512 KiB, and fit a cache.
+"""How many components are unpacked into bits at one time: with 64 bits each they are 512 KiB, and fit into
+a cache.
 
 A multiple of 8, so that every block but the last ends with a whole byte.
 """
@@ -69,7 +70,7 @@ class Packing:
                 )
 
     def encoded_size(self, count: int) -> int:
-        """The bytes that `count` elements become."""
+        """The encoded bytes of `count` elements."""
         return -(-self._bits(count) // 8) + (self.padding_encoding != "none")
 
     def encode(self, array: npt.NDArray[Any]) -> Bytes:
@@ -96,11 +97,10 @@ class Packing:
         return packed
 
     def decode(self, packed: Bytes, count: int) -> npt.NDArray[Any]:
-        """The `count` elements that were packed, one-dimensional and little-endian.
+        """Unpack `count` elements: one-dimensional and little-endian.
 
-        Bits that were not kept are 0; above those of a signed integer stands its sign. Raises
-        `ValueError` when there are more or fewer bytes than `count` elements become, or the padding
-        is not what it says.
+        Bits that were not kept are 0, those above a signed integer its sign. Raises `ValueError` for a
+        wrong number of bytes, and for wrong padding.
         """
         if len(packed) != self.encoded_size(count):
             raise ValueError(
@@ -163,7 +163,7 @@ class Packing:
         return 0 if self.padding_encoding == "first_byte" else -1
 
     def _body(self, packed: Bytes) -> Bytes:
-        """All but the byte that tells of the padding."""
+        """The encoded bytes without the one with the padding."""
         if self.padding_encoding == "none":
             return packed
         return packed[1:] if self.padding_encoding == "first_byte" else packed[:-1]

@@ -1,8 +1,8 @@
-"""What zarr-python finds of zarrfuse through its entry points: `suffix` and `packbits`.
+"""The plug-ins for zarr-python: the chunk key encoding `suffix` and the codec `packbits`.
 
-`zarr.chunk_key_encoding` names `SuffixChunkKeyEncoding`, `zarr.codecs` names `PackBitsCodec`. Both
-are thin: what they mean is in `spec.chunk_keys` and `packbits`. zarr-python expects a `ValueError`
-for metadata that is wrong, so that is what they raise.
+zarr-python finds them by the entry points `zarr.chunk_key_encoding` and `zarr.codecs`. They are thin
+adapters of `spec.chunk_keys` and `packbits`. For wrong metadata they raise `ValueError`, as zarr-python
+expects.
 """
 
 import asyncio

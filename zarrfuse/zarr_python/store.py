@@ -1,8 +1,7 @@
 """A store of zarr-python that serves the `plain` view of a source without a mount.
 
-Owns the opening of the source, and letting go of it. What zarr-python asks of a store, `keys_store`
-answers; what the keys hold is the view's to say, so that the store and a mount give the same bytes. Used
-by `zarrfuse.open_store`.
+Owns opening and closing the source. `keys` implements the interface of a store over the view, so that the
+store and a mount have the same bytes. Used by `zarrfuse.open_store`.
 """
 
 import os
@@ -50,7 +49,7 @@ class PlainStore(KeysOfAView):
         self._opening = threading.Lock()
 
     def with_read_only(self, read_only: bool = False) -> Self:
-        """Another store of the same source, not opened yet."""
+        """A new store of the same source, not opened yet."""
         return type(self)(self.source, read_only=read_only)
 
     def __str__(self) -> str:
@@ -74,8 +73,8 @@ class PlainStore(KeysOfAView):
     def ensure_open(self) -> Keys:
         """Open the source unless it is open.
 
-        Raises `ValueError` for what can be no source, such as a URL of an unknown scheme, and `OSError` for
-        what is not there or may not be read.
+        Raises `ValueError` for a source that cannot be used, such as a URL of an unknown scheme, and
+        `OSError` for one that does not exist or may not be read.
         """
         keys = self._opened
         if keys is None or self._is_replaced():
@@ -93,9 +92,9 @@ class PlainStore(KeysOfAView):
         return keys
 
     def _is_replaced(self) -> bool:
-        """Whether the folder that is open is no longer there: absent chunks would read as fill value.
+        """Whether the open folder was deleted or replaced: its missing chunks would read as the fill value.
 
-        A zip that is open stays readable, whatever becomes of its name.
+        An open zip stays readable after its name is deleted.
         """
         return self._folder is not None and _folder_at(self._path) != self._folder
 
@@ -105,7 +104,7 @@ class PlainStore(KeysOfAView):
         await self._in_thread(self.ensure_open)
 
     def close(self) -> None:
-        """Let go of the source, when calls that are under way have ended; the next opens it again."""
+        """Close the source after the running calls. The next call opens it again."""
         with self._opening:
             super().close()
             self._opened = self._folder = None
@@ -113,7 +112,7 @@ class PlainStore(KeysOfAView):
 
 @contextmanager
 def _opening_errors() -> Iterator[None]:
-    """Raises our exceptions as those that `fsspec` and zarr-python raise when a store is opened."""
+    """A block that turns exceptions of zarrfuse into those of `fsspec` and zarr-python for opening."""
     with os_errors():
         try:
             yield
@@ -146,7 +145,7 @@ def _let_go(stored: Store, commits: Commits | None) -> None:
 
 
 def _need_folder(path: str) -> None:
-    """Make the folder that is to be written, if there is nothing. Raises `SourceError`, `OSError`."""
+    """Make the folder for writing, if it is missing. Raises `SourceError`, `OSError`."""
     if is_url(path) or os.path.isdir(path):
         return
     if os.path.exists(path) or path.endswith(ZIP_ENDINGS):
@@ -166,7 +165,7 @@ def _reopened(kind: type[AnyPlainStore], source: str, read_only: bool) -> AnyPla
 
 
 def _folder_at(path: str) -> tuple[int, int] | None:
-    """Which folder lies at a path: device and inode; None if none does."""
+    """Device and inode of the folder at a path; None if there is none."""
     try:
         status = os.stat(path)
     except OSError:
