@@ -6,7 +6,8 @@ chunks that are whole as far as names and sizes tell, and `unfinished` has the w
 interrupted. `source` opens what is checked, `run` is the command, `report` shows what is found. `rules`
 has the rules that findings cite; `docs/check.md` tells of all of them.
 
-Everything is a generator: what is found is told at once, and kept nowhere.
+Everything is a generator: a finding is printed at once, and not kept. Used by `cli`. It must not use
+private names of other packages.
 """
 
 from collections.abc import Iterator
@@ -17,11 +18,11 @@ __all__ = ["Finding", "Rule", "findings"]
 
 
 def findings(source: str, *, deep: bool = False) -> Iterator[Finding]:
-    """Everything wrong with a folder or a zip file, as it is found.
+    """Yield everything that is wrong with a folder or a zip file, as it is found.
 
-    Mounts of zarrfuse in the folder are left out. With `deep` every chunk is read, after all else
-    has been looked at. Raises `SourceError` if `source` is none of them, or a mount that shows parts
-    merged, and what a listing raises if it cannot be listed.
+    Mounts of zarrfuse in the folder are left out. With `deep` every chunk is read, after everything else
+    was checked. Raises `SourceError` if `source` is neither, or is a mount with merged parts, and what the
+    store raises if the root cannot be listed.
     """
     from zarrfuse.check.source import open_source  # noqa: PLC0415
     from zarrfuse.check.survey import Survey  # noqa: PLC0415

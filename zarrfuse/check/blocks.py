@@ -1,7 +1,7 @@
 """The bytes of a stored chunk, read in blocks.
 
-Owns the reading: a chunk of any size takes the memory of one block. Used by `deep`, which says what
-the bytes should be. It must not know codecs.
+A chunk of any size takes the memory of one block. Used by `deep`, which verifies the bytes. It must not
+know codecs.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,18 +18,18 @@ from zarrfuse.stores.base import Reader, Store
 from zarrfuse.views.base import join
 
 BLOCK_BYTES = 1 << 20
-"""Chunks are read in blocks of this size; the whole of a smaller one at once."""
+"""The size of a block in bytes; a smaller chunk is one block."""
 
 _OPEN_PARTS = 16
-"""A chunk of up to so many parts holds them open; of more, each is opened when it is read."""
+"""A chunk of at most so many parts keeps them open. Of one with more, a part is opened when it is read."""
 
 Bytes = NDArray[np.uint8]
 
 
 class Blocks:
-    """The bytes of one open chunk, read in blocks; the last one is kept.
+    """The bytes of one open chunk, read in blocks; the last one is cached.
 
-    `count` is told the bytes of each read.
+    `count`: called with the number of bytes of each read.
     """
 
     def __init__(self, reader: Reader, buffer: Bytes, count: Callable[[int], None]) -> None:
@@ -41,7 +41,7 @@ class Blocks:
         self.size = reader.size
 
     def pieces(self, start: int, stop: int) -> Iterator[Bytes]:
-        """The bytes from `start` to `stop`, in pieces that are good until the next one is asked for."""
+        """The bytes from `start` to `stop`, in pieces that are valid until the next one."""
         while start < stop:
             if not self._start <= start < self._stop:
                 self._fill(start)
@@ -76,7 +76,7 @@ class Blocks:
         return found
 
     def pass_over(self, start: int, stop: int) -> None:
-        """Read the bytes from `start` to `stop`, to see that they can be."""
+        """Read the bytes from `start` to `stop`, to check that they can be read."""
         for _ in self.pieces(start, stop):
             pass
 
@@ -85,7 +85,7 @@ class Blocks:
 def opened(store: Store, path: str, chunk: Chunk) -> Iterator[Reader]:
     """The merged bytes of a chunk of the array at `path`, closed at the end of the block.
 
-    Raises what the store raises, and `Stale` if the size is no longer what was listed.
+    Raises what the store raises, and `Stale` if the size has changed since the listing.
     """
     keys = [join(path, file) for file in chunk.files]
     readers: list[Reader] = []

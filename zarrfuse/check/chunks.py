@@ -1,7 +1,7 @@
-"""Which files of an array are its chunks, and what is wrong with them by name and size alone.
+"""Finds the chunks among the files of an array, and checks their names and sizes.
 
-Owns the judgement of one folder of an array after the other, from listings: nothing is opened. Used
-by `walk`. It must not know stores: whoever asks hands it the entries of a folder.
+It judges one folder of an array after the other, from listings, and opens nothing. Used by `walk`, which
+passes the entries of each folder. It must not know stores.
 """
 
 import re
@@ -40,7 +40,7 @@ _LIKE_CHUNKS = re.compile(r"c|[0-9]+")
 
 
 class Place(Enum):
-    """What a folder of an array is to its chunks."""
+    """The role of a folder of an array for its chunks."""
 
     CHUNKS = "chunks of the grid can lie in it"
     OUTSIDE = "chunks could lie in it if the grid were larger"
@@ -49,9 +49,9 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A stored chunk that is whole as far as names and sizes tell.
+    """A stored chunk whose names and sizes are right.
 
-    `key` and `files`, which are those of its parts in order, are relative to the array.
+    `key`, and the keys `files` of its parts in order, are relative to the array.
     """
 
     key: str
@@ -71,8 +71,8 @@ Found: TypeAlias = Chunk | tuple[str, Fault]
 class ChunkFiles:
     """The chunks of one array, as files.
 
-    `size_of` tells the size of a file by its key relative to the array, or None: it is asked for
-    parts that lie in a folder of their own.
+    `size_of`: returns the size of a file by its key relative to the array, or None; called for parts in
+    folders of their own.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ChunkFiles:
         }
 
     def place(self, folder: str) -> Place:
-        """What a folder, by its path relative to the array, is to the chunks."""
+        """The role of a folder, by its path relative to the array."""
         node = self._node
         if not folder:
             return Place.CHUNKS if self._flat() else Place.BESIDE
@@ -111,9 +111,9 @@ class ChunkFiles:
         return Place.BESIDE
 
     def is_stray(self, folder: str, place: Place, above: Place | None) -> bool:
-        """Whether files in a folder, which is `place` to the chunks, look as if they were chunks.
+        """Whether files in a folder with the role `place` could be taken for chunks.
 
-        `above` is the place of the folder it lies in, None for the array's own.
+        `above`: the role of the folder above; None for the array's own folder.
         """
         if place is Place.BESIDE:
             return above is Place.CHUNKS or (
@@ -131,8 +131,8 @@ class ChunkFiles:
     def judge(self, prefix: str, entries: Iterable[Entry]) -> Iterator[Found]:
         """The chunks and faults among the `entries` of a folder.
 
-        `prefix` leads from the array to the folder, with a slash behind it, and is empty for the
-        array's own. Where chunks have parts, nothing is said of them before all entries are seen.
+        `prefix`: the path from the array to the folder with a slash at the end; empty for the array's own
+        folder. Chunks in parts are yielded after all entries.
         """
         is_chunk_folder = self.place(prefix[:-1]) is Place.CHUNKS
         merged: dict[str, dict[int, int]] = {}

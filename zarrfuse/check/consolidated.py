@@ -1,9 +1,9 @@
-"""Consolidated metadata that disagrees with the documents it is a copy of.
+"""Compares consolidated metadata with the documents that it is a copy of.
 
-Owns the comparison, for the member `consolidated_metadata` of a group of Zarr v3 and for the
-`.zmetadata` of v2. Used by `walk`, which tells it of each document as it comes past. Readers that
-find such metadata do not look at the documents themselves, so a stale copy shows a stale dataset. No
-specification has it; zarr-python's way of writing it is the rule. It must not know stores.
+Checks the member `consolidated_metadata` of a group of Zarr v3, and the `.zmetadata` of v2. Readers that
+find such metadata do not read the documents, so a stale copy shows a stale dataset. No specification has
+it: the rule is what zarr-python writes. Used by `walk`, which passes each document. It must not know
+stores.
 """
 
 from collections.abc import Collection, Iterator, Mapping

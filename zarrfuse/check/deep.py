@@ -1,8 +1,7 @@
-"""Verifies the bytes of chunks as far as that goes without decoding: checksums, and shard indexes.
+"""Verifies the bytes of chunks without decoding them: checksums, and shard indexes.
 
-Owns what the bytes should be. Used by `survey`. It must not know which chunks there are, nor how they
-are read: `blocks` does that. numpy and google_crc32c are imported with these two modules, so they
-are imported where chunks are read.
+Used by `survey`. `blocks` reads the bytes. It must not know which chunks there are. Both modules import
+numpy and google_crc32c, so they are imported when chunks are read.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,10 +36,10 @@ class Verifier:
     def faults(
         self, path: str, chunk: Chunk, known: Encoded, count: Callable[[int], None]
     ) -> Iterator[Fault]:
-        """What is wrong with the bytes of a chunk of the array at `path`, all of which are read.
+        """Everything that is wrong with the bytes of a chunk of the array at `path`, all of which are read.
 
-        `known` is what there is to know of them; `count` is told the bytes of each read. Of a chunk
-        that cannot be read on, that is the last thing said.
+        `known`: what its codecs say of the bytes; `count`: called with the number of bytes of each read. A
+        read error is the last fault of a chunk.
         """
         try:
             with opened(self._store, path, chunk) as reader:

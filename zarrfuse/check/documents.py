@@ -1,7 +1,7 @@
-"""What is wrong in one `zarr.json`, whatever else the store holds.
+"""Checks one `zarr.json`, without the rest of the store.
 
-Owns the judgement of one document of Zarr v3: what keeps the node from being loaded, and what only
-decoding needs (data type, fill value, codecs). Used by `walk`. It must not know stores or paths.
+Finds why a node must not be loaded, and faults of members that only decoding needs (data type, fill value,
+codecs). Used by `walk`. It must not know stores or paths.
 """
 
 import json

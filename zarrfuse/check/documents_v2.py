@@ -1,7 +1,6 @@
-"""What is wrong in the documents of Zarr v2: `.zarray`, `.zgroup` and `.zattrs`.
+"""Checks the documents of a node of Zarr v2: `.zarray`, `.zgroup` and `.zattrs`.
 
-Owns the judgement of one node of Zarr v2, like `documents` for v3. Used by `walk`. It must not know
-stores or paths.
+Used by `walk`. It must not know stores or paths.
 """
 
 import re

@@ -1,7 +1,6 @@
-"""What of the bytes of a chunk can be verified without decoding them, from its codecs alone.
+"""What codecs say of the bytes of a chunk: exact sizes, checksums at the end, a shard's index.
 
-Owns that knowledge as values: exact sizes, checksums at the end, a shard's index. Used by `chunks` to
-judge sizes and by `deep` to judge bytes. It must not know stores.
+Used by `chunks` to check sizes, and by `deep` to verify bytes. It must not know stores.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""What `check` says is wrong: one finding, where it is, and which rule it breaks.
+"""A finding of `check`: what is wrong, where, and which rule it breaks.
 
-Owns the values that all modules of `zarrfuse.check` hand on, and how they are spelled as a line and
-as JSON. It must not know how anything is found.
+Owns how findings are written as a line and as JSON. Used by all modules of `check`. It must not know how
+they are found.
 """
 
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 Level: TypeAlias = Literal["error", "warning"]
-"""An error breaks a rule; a warning is what some readers, tools or people will stumble over."""
+"""An error breaks a rule; a warning is a problem for some readers, tools or people."""
 
 
 class Rule(NamedTuple):
@@ -24,10 +24,10 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong in one document or chunk, before it is known which one that is.
+    """A fault of one document or chunk, without its path.
 
-    `member` is the path of the member (`codecs[0]: configuration: level`), the part or the inner
-    chunk concerned, and empty for the whole. `problem` is a clause that goes on from there.
+    `member`: the path of the member (`codecs[0]: configuration: level`), the part or the inner chunk; empty
+    for the whole. `problem`: a clause that continues `member`.
     """
 
     level: Level

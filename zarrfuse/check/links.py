@@ -1,7 +1,6 @@
-"""Paths in the metadata of one node that lead to others: whether they lead there.
+"""Checks paths in the metadata of a node that refer to other nodes: arrays of a group, references (ZEP 10).
 
-Owns the look at the other end: arrays that a group names, and references (ZEP 10). Used by `walk`. It
-must not know how a document is judged: what is wrong with the other node is said there.
+Used by `walk`. Faults of the other node are reported there, not here.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,8 +1,7 @@
-"""Finds every fault of a document with a reader that stops at the first.
+"""Finds every fault of a document with a parser that stops at the first.
 
-Owns the loop: read, keep the refusal, mend what it names by something harmless, read again. Used by
-`documents` and `documents_v2`. It must not know which members a document has: who calls it says what
-is harmless for each.
+It parses, keeps the error, replaces the member that it names by a harmless value, and parses again. Used by
+`documents` and `documents_v2`, which pass a harmless value for each member. It must not know the members.
 """
 
 import re

@@ -1,6 +1,6 @@
 """How findings are shown: a line each, or one JSON document, and a progress bar on a terminal.
 
-Owns what a person or a program sees of a check. Used by `run`. It must not know how anything is found.
+Used by `run`. It must not know how findings are found.
 """
 
 import json

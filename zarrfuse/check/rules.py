@@ -1,8 +1,7 @@
-"""Which rule a finding breaks: the documents and sections that `check` cites.
+"""The rules that findings break: the documents and sections that `check` cites.
 
-Owns the citations, and the choice of one for a refusal of `zarrfuse.spec`, which names a member and
-what is wrong with it but not the rule. `docs/check.md` lists them all. Used by all of
-`zarrfuse.check`.
+Owns the citations, and which one belongs to an error of `zarrfuse.spec`, which names a member but not the
+rule. `docs/check.md` lists them all. Used by all modules of `check`.
 """
 
 from zarrfuse.check.findings import Rule

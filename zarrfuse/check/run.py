@@ -1,7 +1,6 @@
 """`zarrfuse check`: the command. Used by `cli`.
 
-Owns the exit codes and the order of things for a person who waits. It must not know how anything is
-found or shown.
+Owns the exit codes. It must not know how findings are found or shown.
 """
 
 import sys
@@ -14,13 +13,13 @@ from zarrfuse.errors import SourceError, ZarrfuseError, text_of
 from zarrfuse.stores.base import Store
 
 CLEAN, FOUND, NOT_READABLE, INTERRUPTED = 0, 1, 2, 130
-"""The exit codes: nothing is wrong, something is, the source cannot be looked at, Ctrl-C."""
+"""The exit codes: nothing is wrong, something is, the source cannot be opened, Ctrl-C."""
 
 
 def run(source: str, *, deep: bool, as_json: bool, repair: bool = False) -> int:
-    """Check a source and show what is wrong with it; the exit code.
+    """Check a source, print the findings, and return the exit code.
 
-    `repair`: finish writes that were interrupted before anything is looked at.
+    `repair`: first finish interrupted writes.
     """
     try:
         store = _repaired(source) if repair else open_source(source)

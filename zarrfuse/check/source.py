@@ -1,6 +1,6 @@
-"""Opens a source so that what is stored is judged, and not what is shown of it. Used by `run`.
+"""Opens a source for `check`, which must see what is stored, not what a mount shows. Used by `run`.
 
-Owns which mounts are left out and which are refused.
+Owns which mounts are left out, and which are refused.
 """
 
 import json

@@ -1,9 +1,8 @@
-"""One check of one store: what is found, and how far it has come.
+"""One check of one store, with its progress.
 
-Owns the order of things: first the writes that were interrupted, which are looked at as if they had been
-finished (but in a zip, where nobody will); then all names, sizes and documents; then the bytes of the
-chunks that are whole so far. Going through the store a second time for those costs a listing of each
-folder again and saves keeping a list of them. Used by `run` and by who calls `check.findings`.
+Owns the order: first interrupted writes, after which the store is checked as if they were finished (except
+in a zip); then all names, sizes and documents; then the bytes of the chunks without faults. For these the
+store is listed a second time, which saves a list of all chunks. Used by `run` and `check.findings`.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Writes that a process began and did not finish: told of, and finished when asked.
+"""Reports interrupted writes, and finishes them on request.
 
-Owns which journals are left over: one whose process is at work is not. Used by `survey` and `run`. How
-a journal is done is `zarrfuse.transactions`'s.
+Owns which journals are left over: not one whose process is still writing. Used by `survey` and `run`.
+`zarrfuse.transactions` applies journals.
 """
 
 import os

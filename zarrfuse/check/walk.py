@@ -1,8 +1,8 @@
-"""Goes through a store, folder by folder, and says what is wrong without opening a chunk.
+"""Walks a store, folder by folder, and yields faults, without opening a chunk.
 
-Owns the way through the tree and everything that takes more than one document or folder to see. Each
-folder is listed once, and each document read once but for those that others refer to. Used by
-`survey`, twice where chunks are read. It must not know how findings are shown.
+Owns the checks that need more than one document or folder. Each folder is listed once, and each document
+read once, except referenced ones. Used by `survey`, twice if chunks are read. It must not know how findings
+are shown.
 """
 
 import re
