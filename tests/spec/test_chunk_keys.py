@@ -120,7 +120,7 @@ def test_encodings_may_stand_in_one_another() -> None:
 
 @pytest.mark.parametrize("depth", [33, 100_000])
 def test_encodings_nested_too_deeply_are_refused(depth: int) -> None:
-    with pytest.raises(MetadataError, match="more than 32 encodings in one another"):
+    with pytest.raises(MetadataError, match="is nested more than 32 deep"):
         parse_chunk_key_encoding(nested_suffixes(depth))
 
 

@@ -157,31 +157,31 @@ def test_a_right_chain_has_no_problem(
 CHAIN = "Zarr v3 core specification"
 WRONG: list[tuple[list[Json], Json, list[tuple[str, str, str]]]] = [
     # order of the chain
-    ([], "uint8", [("", "hold none that makes bytes of the array", CHAIN)]),
-    ([ZSTD, CRC32C], "uint8", [("", "hold none that makes bytes of the array", CHAIN)]),
-    ([transpose(1, 0)], "uint8", [("", "hold none that makes bytes", CHAIN)]),
+    ([], "uint8", [("", "must include an array->bytes codec", CHAIN)]),
+    ([ZSTD, CRC32C], "uint8", [("", "must include an array->bytes codec", CHAIN)]),
+    ([transpose(1, 0)], "uint8", [("", "must include an array->bytes", CHAIN)]),
     (
         [GZIP, "bytes"],
         "uint8",
-        [("[0]", "gzip takes bytes, and stands before they are made", CHAIN)],
+        [("[0]", "gzip takes bytes, but precedes the array->bytes codec", CHAIN)],
     ),
     ([GZIP, "lz77"], "uint8", [("[0]", "gzip takes bytes", CHAIN)]),
     ([GZIP, "lz77", "bytes"], "uint8", [("[0]", "gzip takes bytes", CHAIN)]),
     (
         [LITTLE, "bytes"],
         "uint16",
-        [("[1]", "bytes takes an array, and behind [0] bytes there is none", CHAIN)],
+        [("[1]", "bytes takes an array, but follows [0] bytes, which makes bytes", CHAIN)],
     ),
     (
         [LITTLE, GZIP, "packbits", transpose(1, 0)],
         "uint16",
         [
-            ("[2]", "packbits takes an array, and behind [0] bytes there is none", CHAIN),
-            ("[3]", "transpose takes an array, and behind [0] bytes there is none", CHAIN),
+            ("[2]", "packbits takes an array, but follows [0] bytes, which makes bytes", CHAIN),
+            ("[3]", "transpose takes an array, but follows [0] bytes, which makes bytes", CHAIN),
         ],
     ),
-    (["lz77", GZIP, "bytes"], "uint16", [("[2]", "behind [1] gzip there is none", CHAIN)]),
-    (["lz77", transpose(1, 0), GZIP], "uint16", [("", "hold none that makes bytes", CHAIN)]),
+    (["lz77", GZIP, "bytes"], "uint16", [("[2]", "follows [1] gzip, which makes bytes", CHAIN)]),
+    (["lz77", transpose(1, 0), GZIP], "uint16", [("", "must include an array->bytes", CHAIN)]),
     # bytes
     (["bytes"], "uint16", [("[0]: configuration: endian", "is missing, and uint16", "bytes")]),
     (["bytes"], "complex64", [("[0]: configuration: endian", "is missing", "bytes")]),
@@ -200,7 +200,7 @@ WRONG: list[tuple[list[Json], Json, list[tuple[str, str, str]]]] = [
         "uint8",
         [("[0]: configuration: endian", "must be 'little' or 'big', not null", "bytes")],
     ),
-    (["bytes"], "string", [("[0]", "takes elements of a fixed size, which string", "bytes")]),
+    (["bytes"], "string", [("[0]", "takes elements of a fixed size, but", "bytes")]),
     (
         [changed(LITTLE, order="C")],
         "uint16",
@@ -401,7 +401,7 @@ WRONG_SHARDS: list[tuple[list[Json], list[tuple[str, str, str]]]] = [
             (f"{HERE}: index_location", "must be 'start' or 'end', not 'middle'", SHARD),
         ],
     ),
-    ([sharding([2, 3], codecs=[])], [(f"{HERE}: codecs", "hold none that makes bytes", CHAIN)]),
+    ([sharding([2, 3], codecs=[])], [(f"{HERE}: codecs", "must include an array->bytes", CHAIN)]),
     (
         [sharding([2, 3], codecs=[GZIP, LITTLE])],
         [(f"{HERE}: codecs[0]", "gzip takes bytes", CHAIN)],
@@ -420,15 +420,15 @@ WRONG_SHARDS: list[tuple[list[Json], list[tuple[str, str, str]]]] = [
     ),
     (
         [sharding([2, 3], index_codecs=[LITTLE, GZIP])],
-        [(f"{HERE}: index_codecs[1]", "gzip makes a varying number of bytes", SHARD)],
+        [(f"{HERE}: index_codecs[1]", "gzip has an output of varying size", SHARD)],
     ),
     (
         [sharding([2, 3], index_codecs=["vlen-utf8"])],
-        [(f"{HERE}: index_codecs[0]", "vlen-utf8 makes a varying number of bytes", SHARD)],
+        [(f"{HERE}: index_codecs[0]", "vlen-utf8 has an output of varying size", SHARD)],
     ),
     (
         [sharding([2, 3], index_codecs=[CRC32C])],
-        [(f"{HERE}: index_codecs", "hold none that makes bytes of the array", CHAIN)],
+        [(f"{HERE}: index_codecs", "must include an array->bytes codec", CHAIN)],
     ),
     (
         [sharding([2, 3], index_codecs=[transpose(1, 0), LITTLE])],
@@ -495,9 +495,9 @@ def test_shards_nested_without_end_are_a_problem_and_no_crash() -> None:
 def test_a_problem_reads_as_its_member_and_what_is_wrong_with_it() -> None:
     assert [str(problem) for problem in found([LITTLE, "gzip", GZIP, transpose(1, 0)])] == [
         "[1]: configuration: level: is missing",
-        "[3]: transpose takes an array, and behind [0] bytes there is none",
+        "[3]: transpose takes an array, but follows [0] bytes, which makes bytes",
     ]
-    assert str(found([])[0]) == "hold none that makes bytes of the array"
+    assert str(found([])[0]) == "must include an array->bytes codec"
 
 
 def test_unknown_codecs_are_told_wherever_they_stand() -> None:

@@ -81,7 +81,7 @@ def test_wrong_parts_are_refused(case: dict[str, Any]) -> None:
         ({"parts": [{"key_suffix": None}]}, "parts[0]: key_suffix: must be a string, not null"),
         (
             {"parts": [{"key_suffix": ""}, {"key_suffix": "", "size": 4}]},
-            "parts: key_suffix: '' stands twice",
+            "parts: key_suffix: '' is listed twice",
         ),
         (
             {"parts": [{"key_suffix": "", "size": None}]},
@@ -211,7 +211,7 @@ def test_stacked_transformers_split_like_one_after_the_other(
     try:
         parts = stack(transformers)
     except MetadataError as error:
-        assert "stands twice" in str(error)
+        assert "is listed twice" in str(error)
         return
     assert parts.writable
     ranges = parts.split(nbytes)
@@ -245,7 +245,7 @@ def test_a_refused_stack_has_no_sizes_that_join(
     try:
         stack(transformers)
     except MetadataError as error:
-        assume("stands twice" not in str(error))
+        assume("is listed twice" not in str(error))
         count = 1
         for transformer in transformers:
             count *= len(transformer.parts)
@@ -285,11 +285,14 @@ def test_the_sum_of_parts_of_open_size_is_checked() -> None:
     [
         (
             [concat(("", 3)), concat(("", 2), (".x", 2))],
-            "has the size 3, but falls into parts of 4",
+            "has the size 3, but its own parts have 4",
         ),
-        ([concat((".a", 3)), concat(("", None), (".x", 4))], "part `.a` has the size 3, but falls"),
-        ([concat((".a", 3)), concat(("", None), (".x", None), (".y", 4))], "4 bytes and more"),
-        ([concat((".a", 1), ("", None)), concat(("", 1), (".a", None))], "'.a' stands twice"),
+        (
+            [concat((".a", 3)), concat(("", None), (".x", 4))],
+            "part `.a` has the size 3, but its own parts",
+        ),
+        ([concat((".a", 3)), concat(("", None), (".x", None), (".y", 4))], "at least 4 bytes"),
+        ([concat((".a", 1), ("", None)), concat(("", 1), (".a", None))], "'.a' is listed twice"),
     ],
 )
 def test_transformers_that_contradict_each_other_are_refused(

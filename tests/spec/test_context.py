@@ -233,10 +233,10 @@ LONG = "https://example.com/a"
         ({"A": LONG}, "'A' cannot be a prefix or a short name"),
         ({"a:b": LONG}, "'a:b' cannot be a prefix or a short name"),
         ({"": LONG}, "'' cannot be a prefix or a short name"),
-        ({"a": "b:c"}, "a: must be a URI as names are, not 'b:c'"),
-        ({"a": f"{LONG}#"}, f"a: must be a URI as names are, not '{LONG}#'"),
-        ({"a": {"@id": LONG}}, "a: must be a URI as names are, not an object"),
-        ({"a": None}, "a: must be a URI as names are, not null"),
+        ({"a": "b:c"}, "a: must be a URI, not 'b:c'"),
+        ({"a": f"{LONG}#"}, f"a: must be a URI, not '{LONG}#'"),
+        ({"a": {"@id": LONG}}, "a: must be a URI, not an object"),
+        ({"a": None}, "a: must be a URI, not null"),
     ],
 )
 def test_any_other_context_is_refused(context: Any, message: str) -> None:
@@ -254,7 +254,7 @@ def test_two_spellings_of_one_member_are_refused(order: int) -> None:
     members = [("fill_value", 0), (f"{V3}/array/fill_value", 1)]
     document = {k: v for k, v in ARRAY.items() if k != "fill_value"} | dict(members[::order])
     said = refusal(document | {"@context": URL})
-    assert said == (f"zarr.json: '{V3}/array/fill_value': is fill_value, which stands there twice")
+    assert said == (f"zarr.json: '{V3}/array/fill_value': means fill_value, which is given twice")
 
 
 def test_a_name_that_no_prefix_makes_a_uri_is_no_name() -> None:

@@ -117,7 +117,7 @@ def nested(depth: int) -> Any:
         (extension("numpy.datetime64", unit="s"), "configuration: scale_factor: is missing"),
         (
             extension("numpy.timedelta64", unit="fortnight", scale_factor=1),
-            "configuration: unit: 'fortnight' is no unit of time",
+            "configuration: unit: 'fortnight' is not a unit of time",
         ),
         (
             extension("numpy.timedelta64", unit="s", scale_factor=0),
@@ -130,7 +130,7 @@ def nested(depth: int) -> Any:
         ("fixed_length_utf32", "configuration: length_bytes: is missing"),
         (
             extension("fixed_length_utf32", length_bytes=6),
-            "configuration: length_bytes: 6 is no multiple of 4",
+            "configuration: length_bytes: 6 is not a multiple of 4",
         ),
         (
             extension("raw_bytes", length_bytes="6"),
@@ -141,7 +141,7 @@ def nested(depth: int) -> Any:
         (extension("structured", fields=["x"]), "configuration: fields[0]: must be an object"),
         (
             extension("structured", fields=[["x", "uint8"], ["x", "uint8"]]),
-            "configuration: fields[1]: name: must be one of its own, not 'x'",
+            "configuration: fields[1]: name: must be unique and not empty, not 'x'",
         ),
         (
             extension("struct", fields=[{"name": "x", "data_type": "r9"}]),

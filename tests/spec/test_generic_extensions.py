@@ -155,7 +155,7 @@ def test_a_wrong_extension_of_a_group_is_named(
         ("a\\b", "holds a backslash"),
         ("a\0", "holds a NUL"),
         (1, "must be a string"),
-        ("ok", "stands twice"),
+        ("ok", "is listed twice"),
     ],
 )
 def test_a_wrong_path_is_named_with_its_index(path: Any, problem: str) -> None:
@@ -333,7 +333,7 @@ def test_an_extension_that_fails_makes_a_node_that_is_not_loaded(
 
 def test_an_interpretation_that_is_no_node_is_refused(install: Install) -> None:
     said = refusal_of(array(extensions=[faulty("interpret", "number")]))
-    assert said == "zarr.json: extensions: test.faulty: interpret gives no array"
+    assert said == "zarr.json: extensions: test.faulty: interpret returns no array"
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_an_alias_of_two_is_refused_and_names_both(install: Install) -> None:
     with pytest.raises(MetadataError) as refused:
         parse_chunk_key_encoding("test.whorl")
     assert str(refused.value) == (
-        "chunk_key_encoding: name: 'test.whorl' is an alias of several that are installed: "
+        "chunk_key_encoding: name: 'test.whorl' is an alias of several plug-ins: "
         "test.other and test.spiral"
     )
 
@@ -215,7 +215,7 @@ def test_a_storage_transformer_that_is_installed_makes_parts(install: Install, n
     ("value", "message"),
     [
         ({"name": "test.checksummed", "configuration": {"x": 1}}, "test.checksummed: 'x': unknown"),
-        ("test.nothing", "name: test.nothing: from_configuration gives something else"),
+        ("test.nothing", "name: test.nothing: from_configuration returns no ConcatParts"),
         ("test.quitter", "name: 'test.quitter' is installed but fails: SystemExit: goodbye"),
         ("test.absent", "name: 'test.absent' is installed but fails: ModuleNotFoundError"),
         ("test.encoding", "name: 'test.encoding' is installed but fails: TypeError"),

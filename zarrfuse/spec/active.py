@@ -183,7 +183,7 @@ def configured(
     except MetadataError as error:
         raise MetadataError(f"{listed.name}: {error}") from error
     if not isinstance(made, GenericExtension):
-        raise PlugInError(f"{listed.name}: from_configuration gives something else")
+        raise PlugInError(f"{listed.name}: from_configuration returns no GenericExtension")
     return made
 
 

@@ -16,10 +16,9 @@ Kind: TypeAlias = Literal["space", "time", "channel", "sample", "other"]
 class Axis:
     """One dimension of an array.
 
-    `name` is as written, `""` if there is none. `letter` is its place in a picture: T, Z, C, Y, X, S,
-    each at most once, or `""` for a dimension that has none. `unit` is as OME-NGFF spells it, None
-    where it is not known. `scale` is the step from one element to the next, `origin` the position of
-    the first element, both in that unit.
+    `name`: as written, `""` if there is none. `letter`: its role in a picture, T, Z, C, Y, X or S, each at
+    most once, or `""` if it has none. `unit`: as OME-NGFF spells it, None if it is not known. `scale`: the
+    step from one element to the next, `origin`: the position of the first element, both in that unit.
     """
 
     name: str
@@ -42,7 +41,7 @@ OF_FIVE_DIMENSIONS: Final = tuple(
     Description(*said)
     for said in (("t", "time"), ("c", "channel"), ("z", "space"), ("y", "space"), ("x", "space"))
 )
-"""The axes of all pictures of OME-NGFF 0.1 and 0.2, which do not write them down."""
+"""The axes of all pictures of OME-NGFF 0.1 and 0.2, which have no metadata for axes."""
 
 _TYPES: Final[Mapping[str, tuple[Kind, str]]] = {
     "time": ("time", "T"),
@@ -61,7 +60,7 @@ _NAMES: Final[Mapping[str, tuple[Kind, str]]] = {
         ("z", "depth", "plane", "planes", "slice", "slices", "section", "sections"),
         _TYPES["space"],
     ),
-    # They have no letter except by their place.
+    # Their letters follow from their position.
     **dict.fromkeys(("y", "x"), ("space", "")),
 }
 _SAMPLES: Final = frozenset(
@@ -70,7 +69,7 @@ _SAMPLES: Final = frozenset(
         *("band", "bands", "color", "colors", "colour", "colours"),
     }
 )
-# As good as none: what xarray and others call dimensions that nobody has named.
+# Names of xarray and others for dimensions without a name.
 _NUMBERED = re.compile(r"(?:dim|axis)_?[0-9]{1,5}")
 
 
@@ -79,8 +78,8 @@ def axes_of(
 ) -> tuple[Axis, ...]:
     """The axes of an array with this shape, without scale and origin.
 
-    `described` has an element for each dimension. `may_be_rgb` tells whether the elements are of a
-    type that pictures in colour have; it counts only where no axis has a name.
+    `described`: a description for each dimension. `may_be_rgb`: whether the elements have a type of colour
+    pictures; only used if no axis has a name.
     """
     letters = _letters(shape, described, may_be_rgb=may_be_rgb)
     axes = []
@@ -96,10 +95,10 @@ def _letters(
 ) -> list[str]:
     """A letter for each dimension, or `""`.
 
-    The last two are Y and X, whatever they are called, and samples of 3 or 4 may follow. Those in
-    front go by their type in OME-NGFF, or else by their name; of two that claim the same letter the
-    inner one gets it. Those without type and name share what is left, first Z, then T, then C, and
-    stand in the order of OME-NGFF: Z; T, Z; T, C, Z.
+    The last two are Y and X, whatever their names, and 3 or 4 samples may follow. Those before get the
+    letter of their type in OME-NGFF, or else of their name; of two with the same letter the inner one gets
+    it. Those without type and name get the free letters, first Z, then T, then C, in the order of OME-NGFF:
+    Z; T, Z; T, C, Z.
     """
     letters = [""] * len(shape)
     plane = len(shape)
@@ -111,7 +110,7 @@ def _letters(
         letters[index] = letter
     taken = set()
     for index in reversed(leading):
-        _, letter = _meant(described[index])
+        _, letter = _kind_and_letter(described[index])
         if letter and letter not in taken:
             taken.add(letter)
             letters[index] = letter
@@ -125,10 +124,10 @@ def _letters(
 def _has_samples(
     shape: Sequence[int], described: Sequence[Description], *, may_be_rgb: bool
 ) -> bool:
-    """Whether the last axis are the samples of each pixel: red, green, blue, perhaps alpha.
+    """Whether the last axis has the samples of each pixel: red, green, blue, perhaps alpha.
 
-    Its name or type must say so. Where nobody has named any axis, it is taken for that if the type of
-    the elements allows it and height and width are larger: (4, 4, 4) is a stack.
+    Its name or type decides. If no axis has a name, it does if the element type is one of colour pictures
+    and height and width are larger: (4, 4, 4) is a stack.
     """
     if len(shape) < 3 or shape[-1] not in (3, 4):
         return False
@@ -140,23 +139,23 @@ def _has_samples(
     return last.name.strip().lower() in _SAMPLES
 
 
-def _meant(said: Description) -> tuple[Kind, str]:
-    """(kind, letter that is claimed) by type or else by name; `""` where that claims none."""
-    if said.type is not None and said.type in _TYPES:
-        return _TYPES[said.type]
-    return _NAMES.get(said.name.strip().lower(), ("other", ""))
+def _kind_and_letter(axis: Description) -> tuple[Kind, str]:
+    """Kind and letter of an axis by its type, or else by its name; `""` if these have no letter."""
+    if axis.type is not None and axis.type in _TYPES:
+        return _TYPES[axis.type]
+    return _NAMES.get(axis.name.strip().lower(), ("other", ""))
 
 
-def _is_nameless(said: Description) -> bool:
-    name = said.name.strip().lower()
-    return said.type is None and (not name or _NUMBERED.fullmatch(name) is not None)
+def _is_nameless(axis: Description) -> bool:
+    name = axis.name.strip().lower()
+    return axis.type is None and (not name or _NUMBERED.fullmatch(name) is not None)
 
 
-def _kind(said: Description, letter: str) -> Kind:
+def _kind(axis: Description, letter: str) -> Kind:
     if letter == "S":
         return "sample"
-    kind, _ = _meant(said)
-    if kind == "other" and said.type is None and letter:
+    kind, _ = _kind_and_letter(axis)
+    if kind == "other" and axis.type is None and letter:
         return _KINDS[letter]
     return kind
 
@@ -179,7 +178,7 @@ _LENGTHS = frozenset(
     | {"angstrom", "foot", "inch", "mile", "parsec", "yard"}
 )
 _TIMES = frozenset({f"{prefix}second" for prefix in _PREFIXES} | {"minute", "hour", "day"})
-# With both characters that look like a Greek mu: Unicode has one for the prefix micro.
+# Both a Greek mu and the micro sign of Unicode, which look alike.
 _SMALL = {
     **{"f": "femto", "p": "pico", "n": "nano", "m": "milli"},
     **dict.fromkeys(("u", "\u00b5", "\u03bc"), "micro"),
@@ -200,15 +199,14 @@ _UNITS: Final[Mapping[Kind, frozenset[str]]] = {
 }
 
 
-def unit_of(said: str | None) -> str | None:
-    """The unit of length or time as OME-NGFF spells it; None for anything else.
+def unit_of(text: str | None) -> str | None:
+    """The unit of length or time as OME-NGFF spells it; None for any other text.
 
-    Also known by their symbols, in the plural, and in British spelling (OME-NGFF 0.4 and 0.5, "axes"
-    metadata).
+    Symbols, plurals and British spelling are known too (OME-NGFF 0.4 and 0.5, "axes" metadata).
     """
-    if said is None:
+    if text is None:
         return None
-    symbol = said.strip()
+    symbol = text.strip()
     if symbol in _SYMBOLS:
         return _SYMBOLS[symbol]
     word = symbol.lower().replace("metre", "meter").replace("micron", "micrometer")

@@ -20,19 +20,19 @@ ENTRY_POINTS = "zarrfuse.chunk_key_encodings"
 """The entry-point group: the name of an encoding, and the class that implements it."""
 
 METADATA_NAMES = frozenset({"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"})
-"""The last segment of every key that holds metadata, in Zarr v3 and v2."""
+"""The last segments of keys with metadata, in Zarr v3 and v2."""
 
 _MAX_NESTING = 32
 # A coordinate as `str(int)` spells it. Python may refuse to convert more than 640 digits
-# (`sys.set_int_max_str_digits` goes no lower), and no grid has that many chunks.
+# (the lowest `sys.set_int_max_str_digits`), and no grid has so many chunks.
 _NUMBER = "(?:0|[1-9][0-9]{0,639})"
 
 
 class ChunkKeyEncoding(Protocol):
     """A chunk key encoding (Zarr v3 core specification, Chunk key encoding).
 
-    Keys are relative to the array. Implementations are immutable and may be used by any thread. One
-    may have `aliases`, a tuple of other names that mean the same.
+    Keys are relative to the array. Implementations are immutable and thread-safe. They may have `aliases`,
+    a tuple of other names.
     """
 
     name: ClassVar[str]
@@ -40,9 +40,9 @@ class ChunkKeyEncoding(Protocol):
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, Any]) -> Self:
-        """The encoding with this configuration (empty where the metadata has none).
+        """The encoding with this configuration, which is empty if the metadata have none.
 
-        Raises `MetadataError` that starts with the member of the configuration that is wrong.
+        Raises `MetadataError` that starts with the wrong member of the configuration.
         """
 
     def encode(self, coords: Sequence[int]) -> str:
@@ -51,16 +51,16 @@ class ChunkKeyEncoding(Protocol):
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
         """The coordinates of the chunk under `key`, or None if `key` is not the key of a chunk.
 
-        Exact: of all keys only `encode(coords)` decodes to `coords`. Never raises.
+        Exact: only `encode(coords)` decodes to `coords`. Never raises.
         """
 
     def to_json(self) -> dict[str, Any]:
-        """The object that stands for this encoding in a `zarr.json`."""
+        """The object for this encoding in a `zarr.json`."""
 
 
 @cache
 def _decimal_keys(prefix: str, separator: str, ndim: int) -> re.Pattern[str]:
-    """Matches `prefix`, then `ndim` numbers with `separator` between (and behind a prefix)."""
+    """Matches `prefix`, then `ndim` numbers with `separator` between them, and after a prefix."""
     separator = re.escape(separator)
     if prefix:
         return re.compile(f"{prefix}(?:{separator}{_NUMBER}){{{ndim}}}")
@@ -149,12 +149,11 @@ class V2Encoding:
 
 @dataclass(frozen=True, slots=True)
 class SuffixEncoding:
-    """The key of another encoding with a suffix behind it: `c/1/2.tiff`.
+    """Appends a suffix to the keys of another encoding: `c/1/2.tiff`.
 
-    Source: ZEP `suffix` chunk key encoding, Specification. The base is `default` with `/` unless
-    given; `base-encoding`, as the examples there spell it, is read and `base_encoding` is written.
-    Raises `MetadataError` for a suffix that is empty, or with which some key could not be stored or
-    would be taken for metadata.
+    Source: ZEP `suffix` chunk key encoding, Specification. The base is `default` with `/` unless given.
+    `base-encoding`, the spelling of the examples there, is read, and `base_encoding` is written. Raises
+    `MetadataError` for a suffix that is empty, or makes keys that cannot be stored or are metadata.
     """
 
     name: ClassVar[str] = "suffix"
@@ -164,12 +163,12 @@ class SuffixEncoding:
     def __post_init__(self) -> None:
         if not self.suffix:
             raise MetadataError("suffix: must not be empty")
-        # What stands behind the numbers counts as a whole: `.json` is harmless behind `c/0`, but
-        # not behind a base whose own suffix is `/zarr`.
-        behind, base = self.suffix, self.base
+        # The suffixes of nested encodings are checked together: `.json` is allowed after `c/0`, but
+        # not after a base with the suffix `/zarr`.
+        whole, base = self.suffix, self.base
         while isinstance(base, SuffixEncoding):
-            behind, base = base.suffix + behind, base.base
-        if problem := suffix_problem(behind):
+            whole, base = base.suffix + whole, base.base
+        if problem := suffix_problem(whole):
             raise MetadataError(f"suffix: {shown(self.suffix)} {problem}")
 
     @classmethod
@@ -206,8 +205,8 @@ class SuffixEncoding:
 def suffix_problem(suffix: str) -> str | None:
     """What is wrong with keys that end in `suffix`, as a clause, or None.
 
-    The part of `suffix` before its first `/` goes on with a segment that is not empty, so only the
-    segments behind it are judged.
+    The part of `suffix` before its first `/` extends a segment that is not empty, so only the segments
+    after it are checked.
     """
     if "\0" in suffix:
         return "holds a NUL"
@@ -225,8 +224,8 @@ def suffix_problem(suffix: str) -> str | None:
 def key_problem(key: str) -> str | None:
     """What is wrong with `key` as the key of a chunk or a part, as a clause, or None.
 
-    Source: Zarr v3 core specification, Abstract store interface and Storage; a key is also a path
-    in a file system here, hence no NUL and no `.`, `..` or empty segments.
+    Source: Zarr v3 core specification, Abstract store interface and Storage. A key is also a path in a file
+    system here, hence no NUL and no `.`, `..` or empty segments.
     """
     return suffix_problem("/" + key)
 
@@ -234,8 +233,8 @@ def key_problem(key: str) -> str | None:
 def sample_keys(encoding: ChunkKeyEncoding, ndim: int) -> tuple[str, ...]:
     """The keys of the chunks at 0, 0, ..., at 1, 1, ... and at 10, 10, ....
 
-    Raises `MetadataError` if the encoding has no key for them or one that cannot be stored, which
-    only an encoding from elsewhere can bring about.
+    Raises `MetadataError` if the encoding has no key for them, or one that cannot be stored, which only an
+    encoding of a plug-in can do.
     """
     keys = []
     for number in (0, 1, 10):
@@ -257,14 +256,14 @@ ENCODINGS: Registry[ChunkKeyEncoding] = Registry(ENTRY_POINTS, _BUILT_IN)
 
 
 def parse_chunk_key_encoding(value: object, member: str = "chunk_key_encoding") -> ChunkKeyEncoding:
-    """The chunk key encoding that `value` writes down, as a short-hand name or as an object.
+    """Parse a chunk key encoding, spelled as a short-hand name or as an object.
 
-    `member` is where it stands, for messages. Raises `MetadataError` for an encoding that is not
-    known or fails to load, a configuration it refuses, and `must_understand` false (Zarr v3 core
-    specification, Chunk key encoding; ZEP 9, Extension definitions).
+    `member`: the path of `value` for messages. Raises `MetadataError` for an encoding that is not known or
+    fails to load, a wrong configuration, and `must_understand` false (Zarr v3 core specification, Chunk key
+    encoding; ZEP 9, Extension definitions).
     """
     if _nesting(value) > _MAX_NESTING:
-        raise MetadataError(f"{member}: has more than {_MAX_NESTING} encodings in one another")
+        raise MetadataError(f"{member}: is nested more than {_MAX_NESTING} deep")
     extension = parse_extension(value, member)
     if not extension.must_understand:
         raise MetadataError(f"{member}: must_understand: cannot be false here")
@@ -284,7 +283,7 @@ def parse_chunk_key_encoding(value: object, member: str = "chunk_key_encoding") 
 
 
 def _nesting(value: object) -> int:
-    """How many encodings `value` holds in one another; counts no further than it has to."""
+    """How deep encodings are nested in `value`, counted up to one more than is allowed."""
     depth = 1
     while depth <= _MAX_NESTING and isinstance(value, Mapping):
         configuration = value.get("configuration")

@@ -44,26 +44,25 @@ def kind_of(name: str) -> Kind | None:
 def problems(
     codecs: Sequence[Extension], data_type: DataType | None, chunk_shape: Sequence[int] | None
 ) -> Iterator[Problem]:
-    """Everything wrong with the `codecs` of an array, in the order of its members.
+    """All problems of the `codecs` of an array, in their order.
 
-    Members start behind `codecs`: `[1]: configuration: level`. What is not known is not judged:
-    `data_type` and `chunk_shape` may be None, and a codec with an unknown name is taken to be in
-    its place and to be followed by anything (`unknown` lists those). Sources: core specification,
-    Codecs; the documents of the codecs, Configuration parameters.
+    Members start after `codecs`: `[1]: configuration: level`. `data_type` and `chunk_shape` are None if
+    they are not known. A codec with an unknown name may have any kind and output; `unknown` lists these.
+    Sources: core specification, Codecs; the documents of the codecs, Configuration parameters.
     """
     shape = None if chunk_shape is None else tuple(chunk_shape)
     yield from _judge_chain(codecs, Array(data_type, shape), _MAX_NESTING)
 
 
 def unknown(codecs: Sequence[Extension]) -> Iterator[tuple[str, str]]:
-    """(member, name) of every codec that is not known, those in shards included."""
+    """(member, name) of every codec that is not known, also of those in shards."""
     yield from _unknown(codecs, _MAX_NESTING)
 
 
 def encoded_size(
     codecs: Sequence[Extension], data_type: DataType, chunk_shape: Sequence[int]
 ) -> int | None:
-    """The bytes of every encoded chunk; None if they vary, or it cannot be told."""
+    """The size of every encoded chunk in bytes; None if it varies, or is not known."""
     size: int | None = None
     for extension in codecs:
         codec = KNOWN.get(extension.name)
@@ -86,10 +85,10 @@ def encoded_size(
 
 
 def index_bytes(extension: Extension, chunk_shape: Sequence[int]) -> int | None:
-    """The bytes of the index of every shard of this shape; None if it cannot be told.
+    """The size in bytes of the index of a shard of this shape; None if it is not known.
 
-    16 for each inner chunk, and what the index codecs add (sharding-indexed codec, Binary shard
-    format). None also for any other codec than `sharding_indexed`.
+    It has 16 bytes for each inner chunk, and those that the index codecs add (sharding-indexed codec,
+    Binary shard format). None for any other codec than `sharding_indexed`.
     """
     if extension.name != "sharding_indexed":
         return None
@@ -109,21 +108,21 @@ def index_bytes(extension: Extension, chunk_shape: Sequence[int]) -> int | None:
 
 
 def _array_bytes(extension: Extension, data_type: DataType, count: int) -> int | None:
-    """The bytes that an array->bytes codec of fixed size makes of so many elements."""
+    """The bytes of so many elements, encoded by an array->bytes codec of fixed size."""
     if extension.name == "bytes":
         return None if data_type.itemsize is None else count * data_type.itemsize
     return packed_bytes(extension.configuration, data_type, count)
 
 
 def _shape(value: object) -> tuple[int, ...] | None:
-    """The chunk shape that a JSON value is, if it is one."""
+    """The chunk shape of a JSON value; None if it is not one."""
     if not isinstance(value, list | tuple):
         return None
     return tuple(value) if all(is_integer(item) and item > 0 for item in value) else None
 
 
 def _grid(shape: tuple[int, ...], inner: tuple[int, ...]) -> tuple[int, ...] | None:
-    """How many inner chunks a shard has along each dimension, if they fill it."""
+    """The number of inner chunks along each dimension; None if they do not fill the shard."""
     if len(shape) != len(inner) or any(n % c for n, c in zip(shape, inner, strict=True)):
         return None
     return tuple(n // c for n, c in zip(shape, inner, strict=True))
@@ -139,15 +138,14 @@ def _judge_chain(
     *,
     index: bool = False,
 ) -> Iterator[Problem]:
-    """Everything wrong with a chain that encodes `array`, which is that of an `index` or of chunks.
+    """All problems of a chain that encodes `array`: a chunk or, with `index`, the index of a shard.
 
-    None stands for a codec that could not be read; like one that is not known it may be of any
-    kind.
+    None: a codec that cannot be parsed; like an unknown one it may be of any kind.
     """
     known = [None if codec is None else KNOWN.get(codec.name) for codec in codecs]
-    # Whether an array, or bytes, can arrive at a codec: both do behind one that is not known.
+    # Whether the input of a codec can be an array, or bytes: both after an unknown codec.
     is_array, is_bytes = True, False
-    last_of_array = ""
+    bytes_maker = ""
     makers = [at for at, c in enumerate(known) if c is None or c.kind == "array->bytes"]
     last_maker = makers[-1] if makers else -1
     for place, (extension, codec) in enumerate(zip(codecs, known, strict=True)):
@@ -159,38 +157,42 @@ def _judge_chain(
             continue
         if codec.kind == "bytes->bytes":
             if not is_bytes and place < last_maker:
-                clause = f"{extension.name} takes bytes, and stands before they are made"
+                clause = f"{extension.name} takes bytes, but precedes the array->bytes codec"
                 yield Problem(member, clause, CHAIN_RULE)
             is_array = not is_bytes
         elif is_array:
             is_array, is_bytes = codec.kind == "array->array", codec.kind == "array->bytes"
             array = _encoded(extension, codec, array)
         else:
-            clause = f"{extension.name} takes an array, and behind {last_of_array} there is none"
+            clause = (
+                f"{extension.name} takes an array, but follows {bytes_maker}, which makes bytes"
+            )
             yield Problem(member, clause, CHAIN_RULE)
         if not is_array:
-            last_of_array = last_of_array or f"{member} {extension.name}"
+            bytes_maker = bytes_maker or f"{member} {extension.name}"
         if index and codec.size == "varies":
-            clause = f"{extension.name} makes a varying number of bytes, and an index has a fixed"
+            clause = (
+                f"{extension.name} has an output of varying size, but an index has a fixed size"
+            )
             yield Problem(member, clause, _SHARDING)
-            given = Array(None, given.shape)  # that it does not fit the data type is no news
+            given = Array(None, given.shape)  # so that its data type is not reported, too
         for problem in _judge_codec(extension, codec, given, nesting):
             yield problem.below(f"{member}: " if problem.member else member)
     if not is_bytes:
-        yield Problem("", "hold none that makes bytes of the array", CHAIN_RULE)
+        yield Problem("", "must include an array->bytes codec", CHAIN_RULE)
 
 
 def _judge_codec(
     extension: Extension, codec: Codec, array: Array, nesting: int
 ) -> Iterator[Problem]:
-    """Everything wrong with one codec that encodes `array`."""
+    """All problems of one codec that encodes `array`."""
     if extension.name == "sharding_indexed":
         return _judge_sharding(extension.configuration, array, nesting)
     return iter(()) if codec.judge is None else codec.judge(extension.configuration, array)
 
 
 def _encoded(extension: Extension, codec: Codec, array: Array) -> Array:
-    """The array that `codec` makes, of which nothing is known if it makes bytes."""
+    """The output of `codec` for `array`; nothing is known of it if it is bytes."""
     shape = array.shape if codec.keeps_shape else None
     if extension.name == "transpose" and not any(judge_transpose(extension.configuration, array)):
         order = extension.configuration["order"]
@@ -204,7 +206,7 @@ def _encoded(extension: Extension, codec: Codec, array: Array) -> Array:
 def _judge_sharding(
     configuration: Mapping[str, Any], array: Array, nesting: int
 ) -> Iterator[Problem]:
-    """Inner chunks that fill the shard, and two chains; that of the index has a fixed size.
+    """Inner chunks fill the shard; the chain of the index has a fixed size.
 
     Source: sharding-indexed codec, Configuration parameters.
     """
@@ -254,7 +256,7 @@ def _judge_inner_shape(value: object, shape: tuple[int, ...] | None) -> Iterator
 def _judge_member(
     configuration: Mapping[str, Any], name: str, array: Array, nesting: int
 ) -> Iterator[Problem]:
-    """Everything wrong with the chain that is the member `name` of a shard's configuration."""
+    """All problems of the chain in the member `name` of a shard's configuration."""
     if name not in configuration:
         return
     member = f"configuration: {name}"
@@ -275,7 +277,7 @@ def _judge_member(
 
 
 def _unreadable(member: str, value: object, message: str) -> Problem:
-    """The problem that `parse_extension` has with `value`, whose message starts with a path."""
+    """The error of `parse_extension` for `value` as a problem: its message starts with a path."""
     name = value.get("name") if isinstance(value, Mapping) else None
     rest = message.removeprefix(f"{name}: ")
     for step in ("name", "configuration", "must_understand"):
@@ -303,7 +305,7 @@ def _unknown(codecs: Sequence[Extension], nesting: int) -> Iterator[tuple[str, s
 
 
 def _readable(values: Sequence[object]) -> dict[int, Extension]:
-    """Those of `values` that are extensions, by their place."""
+    """The extensions among `values`, by their index."""
     found = {}
     for place, value in enumerate(values):
         try:

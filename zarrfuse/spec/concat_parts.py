@@ -24,9 +24,8 @@ from zarrfuse.spec.members import (
     take_string,
 )
 
-# Limits that no sane metadata comes near, so that hostile metadata is refused in seconds: stacked
-# transformers multiply their parts (ten of ten would make 10^10), and suffixes that end in one
-# another must be compared.
+# Limits, so that hostile metadata are refused in seconds: stacked transformers multiply their parts (ten
+# with ten parts each make 10^10), and suffixes that end in others have to be compared.
 _MAX_PARTS = 100_000
 _MAX_STACKED = 32
 _MAX_CHARACTERS = 4_000_000
@@ -44,7 +43,7 @@ class Part:
 
     @classmethod
     def from_json(cls, value: object, member: str) -> Self:
-        """The part that `value` writes down. Raises `MetadataError` that starts with `member`."""
+        """Parse a part. Raises `MetadataError` that starts with `member`."""
         part = take_object(value, member)
         refuse_unknown(part, {"key_suffix", "size"}, member)
         if "key_suffix" not in part:
@@ -67,7 +66,7 @@ class Part:
         return f"part `{self.key_suffix}`" if self.key_suffix else "the main part"
 
     def to_json(self) -> dict[str, Any]:
-        """The object that stands for this part in a `zarr.json`."""
+        """The object for this part in a `zarr.json`."""
         sized = {} if self.size is None else {"size": self.size}
         return {"key_suffix": self.key_suffix, **sized}
 
@@ -87,8 +86,8 @@ class ConcatParts:
     def from_configuration(cls, configuration: Mapping[str, Any]) -> Self:
         """The transformer with this configuration.
 
-        Raises `MetadataError` for no parts, two parts with one key, a negative size, a suffix with
-        which a key could not be stored, or anything of the wrong type.
+        Raises `MetadataError` for an empty list, two parts with the same key, a negative size, a suffix
+        that makes keys which cannot be stored, or a wrong JSON type.
         """
         refuse_unknown(configuration, {"parts"})
         if "parts" not in configuration:
@@ -102,7 +101,7 @@ class ConcatParts:
 
     @property
     def writable(self) -> bool:
-        """Whether a chunk can be split: at most one part leaves its size open (Configuration)."""
+        """Whether a chunk can be split: at most one part is of open size (Configuration)."""
         return sum(part.size is None for part in self.parts) <= 1
 
     def split(self, nbytes: int) -> list[tuple[int, int]]:
@@ -115,11 +114,11 @@ class ConcatParts:
 
 @dataclass(frozen=True)
 class StoredParts:
-    """The parts that the transformers of an array make together; made by `stack`.
+    """The stored parts of a chunk after all transformers of an array; made by `stack`.
 
-    `leaves` are the stored parts in the order of the merged chunk's bytes, each with its whole key
-    suffix and with its size where the metadata gives it or it follows. `sums` are the sizes that
-    several leaves of open size have together: (first leaf, behind the last leaf, bytes).
+    `leaves`: the stored parts in the order of the bytes of the merged chunk, each with its whole key
+    suffix, and with its size if the metadata give it or it follows from them. `sums`: the sizes of several
+    leaves together, some of them of open size: (first leaf, last leaf + 1, bytes).
     """
 
     leaves: tuple[Part, ...]
@@ -129,26 +128,26 @@ class StoredParts:
     def writable(self) -> bool:
         """Whether a chunk can be split: at most one leaf is of open size.
 
-        A transformer with two parts of open size is no obstacle when the next one sizes both.
+        A transformer may have two parts of open size, if the next one gives the sizes of both.
         """
         return sum(leaf.size is None for leaf in self.leaves) <= 1
 
     @cached_property
     def nested(self) -> tuple[str, ...]:
-        """The key suffixes of the leaves that are stored in a folder below or beside the chunk."""
+        """The key suffixes of the leaves that are stored in another folder than the chunk's key."""
         return tuple(leaf.key_suffix for leaf in self.leaves if "/" in leaf.key_suffix)
 
     @cached_property
     def _by_suffix(self) -> tuple[dict[str, int], tuple[int, ...]]:
-        """The leaves by key suffix, and the lengths of these suffixes, rising."""
+        """The leaves by key suffix, and the distinct lengths of these suffixes, ascending."""
         by_suffix = {leaf.key_suffix: index for index, leaf in enumerate(self.leaves)}
         return by_suffix, tuple(sorted({len(suffix) for suffix in by_suffix}))
 
     def candidates(self, key: str) -> Iterator[tuple[str, int]]:
-        """(the chunk's key, leaf index) for each leaf that a stored `key` could be, by its ending.
+        """(the chunk's key, leaf index) for each leaf whose suffix a stored `key` ends in.
 
-        Whether the first is the key of a chunk is for the key encoding to say. Costs one look-up
-        for each distinct length of a suffix, however many leaves there are.
+        The chunk's key has to be checked with the key encoding. Costs one lookup for each distinct length
+        of a suffix, not for each leaf.
         """
         by_suffix, lengths = self._by_suffix
         for length in lengths:
@@ -169,8 +168,8 @@ class StoredParts:
     def problem(self, sizes: Sequence[int | None]) -> str | None:
         """What is wrong with a chunk whose leaves have these stored sizes, as a clause, or None.
 
-        `sizes` has one entry per leaf, in bytes, None for a leaf that is absent. That a chunk with
-        no leaf at all is absent rather than broken is for the caller to know.
+        `sizes`: one for each leaf, in bytes, None for a missing leaf. A chunk without any leaf is absent,
+        not broken; the caller has to exclude it.
         """
         stored = []
         for leaf, size in zip(self.leaves, sizes, strict=True):
@@ -190,20 +189,20 @@ class StoredParts:
 
 
 def stack(transformers: Sequence[ConcatParts]) -> StoredParts:
-    """The stored parts of a chunk that passes through `transformers` on its way to the store.
+    """The stored parts of a chunk after all `transformers`.
 
-    The first is nearest the codecs: it splits the chunk, and each following one splits every part
-    of the one before, so a stored key is the chunk's key, the suffix of the first, that of the
-    second and so on. Raises `MetadataError` if two stored parts have one key, if the sizes
-    contradict each other, or if there are more parts than any array can mean.
+    The first is next to the codecs: it splits the chunk, and each following one splits every part of the
+    one before. So a stored key is the chunk's key, the suffix of the first, that of the second and so on.
+    Raises `MetadataError` if two stored parts have the same key, if sizes contradict each other, or if
+    there are more than 100,000 parts.
     """
     if len(transformers) > _MAX_STACKED:
         raise MetadataError(f"more than {_MAX_STACKED} transformers are stacked")
     if prod(len(transformer.parts) for transformer in transformers) > _MAX_PARTS:
         raise MetadataError(f"parts: a chunk has more than {_MAX_PARTS} stored parts")
 
-    # `levels[k]` are the parts that exist behind transformer k, suffixes joined, in the order of
-    # the bytes. Each part of one level falls into as many of the next as transformer k + 1 has.
+    # `levels[k]` are the parts after transformer k, suffixes joined, in the order of the bytes. Each
+    # part of a level is split into as many parts of the next level as transformer k + 1 has.
     levels = [[Part("", None)]]
     for transformer in transformers:
         levels.append(
@@ -216,17 +215,17 @@ def stack(transformers: Sequence[ConcatParts]) -> StoredParts:
         if sum(len(part.key_suffix) for part in levels[-1]) > _MAX_CHARACTERS:
             raise MetadataError(f"parts: key suffixes have more than {_MAX_CHARACTERS} characters")
     counts = [len(transformer.parts) for transformer in transformers]
-    _add_up(levels, counts)
-    sums = _share_out(levels, counts)
+    _infer_sums(levels, counts)
+    sums = _infer_rests(levels, counts)
     leaves = tuple(levels[-1])
     _refuse_one_key_twice(leaves)
     return StoredParts(leaves, sums)
 
 
-def _add_up(levels: list[list[Part]], counts: list[int]) -> None:
-    """Gives each part of open size the sum of the parts it falls into, where all of them have one.
+def _infer_sums(levels: list[list[Part]], counts: list[int]) -> None:
+    """Set the size of each part to the sum of its own parts, if all of these have a size.
 
-    Raises `MetadataError` where that sum contradicts a declared size.
+    Raises `MetadataError` if that sum contradicts a declared size.
     """
     for level in reversed(range(len(counts))):
         count = counts[level]
@@ -243,15 +242,15 @@ def _add_up(levels: list[list[Part]], counts: list[int]) -> None:
                 elif part.size != total:
                     raise MetadataError(
                         f"parts: {part.title} has the size {part.size}, "
-                        f"but falls into parts of {total} bytes together"
+                        f"but its own parts have {total} bytes"
                     )
 
 
-def _share_out(levels: list[list[Part]], counts: list[int]) -> tuple[tuple[int, int, int], ...]:
-    """Gives what a sized part has left to the one part of open size among those it falls into.
+def _infer_rests(levels: list[list[Part]], counts: list[int]) -> tuple[tuple[int, int, int], ...]:
+    """Set the size of the one part of open size within a part of known size to the rest of that.
 
-    Where there are several, only their sum is known: returned as (first leaf, behind the last leaf,
-    bytes). Raises `MetadataError` where less than nothing is left.
+    With several of open size only the sum is known, which is returned as (first leaf, last leaf + 1,
+    bytes). Raises `MetadataError` for a negative rest.
     """
     sums = []
     leaves = len(levels[-1])
@@ -269,7 +268,7 @@ def _share_out(levels: list[list[Part]], counts: list[int]) -> tuple[tuple[int, 
             if left < 0:
                 raise MetadataError(
                     f"parts: {part.title} has the size {part.size}, "
-                    f"but falls into parts of {part.size - left} bytes and more"
+                    f"but its own parts have at least {part.size - left} bytes"
                 )
             if len(open_ones) == 1:
                 pieces[open_ones[0]] = Part(pieces[open_ones[0]].key_suffix, left)
@@ -282,7 +281,7 @@ def _refuse_one_key_twice(parts: Sequence[Part]) -> None:
     seen = set()
     for part in parts:
         if part.key_suffix in seen:
-            raise MetadataError(f"parts: key_suffix: {shown(part.key_suffix)} stands twice")
+            raise MetadataError(f"parts: key_suffix: {shown(part.key_suffix)} is listed twice")
         seen.add(part.key_suffix)
 
 
@@ -302,24 +301,24 @@ def _split(parts: Sequence[Part], nbytes: int) -> list[tuple[int, int]]:
 
 
 class Layout:
-    """Where the parts of one chunk lie in the merged chunk, for many reads of it.
+    """The offsets of the parts in a merged chunk, for many reads of it.
 
-    `sizes` are the stored sizes in bytes, in order; `size` is that of the merged chunk.
+    `sizes`: the stored sizes in bytes, in order. `size`: the size of the merged chunk.
     """
 
     __slots__ = ("_parts", "_starts", "size")
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        # Empty parts are left out, so that a read costs nothing for those it passes over.
+        # Empty parts are left out, so that no read has to skip them.
         self._parts = [index for index, size in enumerate(sizes) if size]
         self._starts = [0, *accumulate(sizes[index] for index in self._parts)]
         self.size = self._starts[-1]
 
     def pieces(self, offset: int, size: int) -> list[tuple[int, int, int]]:
-        """(part index, offset in the part, bytes) of what `size` bytes from `offset` on touch.
+        """(part index, offset in the part, bytes) for each part that a range of the chunk touches.
 
-        Clipped at the end of the merged chunk, no piece is empty; offsets are not negative. Costs a
-        binary search and the parts touched.
+        The range is clipped at the end of the merged chunk; `offset` is not negative. No piece is empty.
+        Costs a binary search, and one step for each piece.
         """
         stop = min(offset + size, self.size)
         if offset >= stop:
@@ -336,20 +335,20 @@ class Layout:
 
 
 def check_part_keys(parts: StoredParts, encoding: ChunkKeyEncoding, ndim: int) -> None:
-    """Raises `MetadataError` if a part could be mistaken for another chunk, its part, or metadata.
+    """Raises `MetadataError` if the key of a part could be that of another chunk, its part, or metadata.
 
-    That is: if for two chunks a and b the key of a part of a is the key of b or of a part of b, or
-    if a part's key cannot be stored, or ends in a metadata name.
+    That is: if for two chunks a and b the key of a part of a is the key of b or of a part of b, or if the
+    key of a part cannot be stored, or ends in a metadata name.
     """
     # key(a) + s = key(b) + t for two different chunks needs suffixes of different lengths; say s is
     # the longer. Then s = x + t with x not empty, and key(a) + x = key(b). (t = "" stands for the
     # key of b itself, whether or not there is a main part.)
     #
-    # So the question is for each x whether some key becomes the key of another chunk with x behind
-    # it. An encoding made of decimal numbers has the same number of separators in every key. So
-    # what x adds are digits at the end of the last number, in front of whatever follows it; and if
-    # such digits make another canonical number of any number, they do of 1. Hence trying the chunk
-    # 1, 1, ... is enough, and 0 and 10 stand in for encodings from elsewhere.
+    # So for each x: is there a key that, followed by x, is the key of another chunk? In an encoding made
+    # of decimal numbers, every key has the same number of separators. So x can only add digits to the
+    # last number, in front of the suffix of the encoding; and if such digits turn any number into another
+    # canonical number, they do so with 1. Hence it is enough to try the chunk 1, 1, .... The chunks
+    # 0, 0, ... and 10, 10, ... are tried for encodings of plug-ins.
     keys = dict.fromkeys(sample_keys(encoding, ndim))
     first = next(iter(keys))
     suffixes = {leaf.key_suffix for leaf in parts.leaves} | {""}
@@ -375,5 +374,5 @@ def check_part_keys(parts: StoredParts, encoding: ChunkKeyEncoding, ndim: int) -
             cleared.add(added)
             if len(cleared) > _MAX_ENDINGS:
                 raise MetadataError(
-                    f"parts: more than {_MAX_ENDINGS} times does one key suffix end in another"
+                    f"parts: more than {_MAX_ENDINGS} pairs of key suffixes end in each other"
                 )

@@ -1,6 +1,7 @@
-"""The consolidated metadata of Zarr v2: `.zmetadata`, a copy of all documents at and below a group.
+"""`.zmetadata`, the consolidated metadata of Zarr v2: a copy of all documents at and below a group.
 
-Owns what it tells of whole hierarchies. Used by the `plain` view. It must not know stores.
+Finds out from it whether a whole hierarchy can be shown as Zarr v3. Used by the `plain` view. It must not
+know stores.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,9 +22,9 @@ _PARSERS: Mapping[str, Callable[[bytes, bytes | None], Node]] = {
 
 
 def reason_to_stay(document: bytes) -> str | None:
-    """Why a hierarchy cannot be said in Zarr v3: the first node of which that is true, or None.
+    """Why a hierarchy cannot be shown as Zarr v3: the problem of the first such node, or None.
 
-    Nodes that nobody can read are none. Raises `MetadataError` for what is no `.zmetadata`.
+    Nodes that cannot be parsed are skipped. Raises `MetadataError` for a wrong `.zmetadata`.
     """
     members = decode_as_written(document)
     version = take_member(members, "zarr_consolidated_format")

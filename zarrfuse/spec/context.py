@@ -13,7 +13,7 @@ from zarrfuse.spec.members import LARGEST_MEMBER, Document, encode_raw, shown, t
 from zarrfuse.spec.names import is_raw_name, is_uri_name
 
 CONTEXT = "@context"
-"""The member that names a context, or is one."""
+"""The member with a context, or the URL of one."""
 
 BUILT_IN_URL = "https://zarr.dev/context/v3.1"
 """The context of ZEP 9's example, in which every raw name also has a URI."""
@@ -38,15 +38,15 @@ _NESTED = {
     "base_encoding": "chunk_key_encoding",
     "base-encoding": "chunk_key_encoding",
 }
-# Only at these: what the configuration of a generic extension means is for that to say.
+# Only at these: the configuration of a generic extension has its own meaning.
 _WITH_NESTED = frozenset({"data_type", "codecs", "chunk_key_encoding"})
 
 
 @dataclass(slots=True)
 class _Context:
-    """`prefixes` stand before a colon, `short_names` for a whole name; the values are URIs.
+    """A context: URIs by `prefixes`, which are written before a colon, and by `short_names`.
 
-    `room` is how many characters more they may stand for in one document.
+    `room`: how many more characters they may expand to in one document.
     """
 
     prefixes: Mapping[str, str] = field(default_factory=dict)
@@ -54,9 +54,9 @@ class _Context:
     room: int = LARGEST_MEMBER
 
     def expanded(self, name: str) -> str:
-        """The URI that a name stands for, or the name itself.
+        """The URI of a name, or the name itself.
 
-        Raises `MetadataError` where a few characters stand for so many that they take all memory.
+        Raises `MetadataError` if the names of the document expand to too many characters.
         """
         if name in self.short_names:
             return self._counted(self.short_names[name])
@@ -68,13 +68,11 @@ class _Context:
     def _counted(self, uri: str) -> str:
         self.room -= len(uri)
         if self.room < 0:
-            raise MetadataError(
-                f"{CONTEXT}: the names it stands for have more than {LARGEST_MEMBER} characters"
-            )
+            raise MetadataError(f"{CONTEXT}: names expand to more than {LARGEST_MEMBER} characters")
         return uri
 
     def name_at(self, point: str, name: str) -> str:
-        """The name that is meant by one at an extension point."""
+        """The meaning of a name at an extension point."""
         uri = self.expanded(name)
         for segment in _POINTS[point]:
             raw = uri.removeprefix(f"{_ZARR}{segment}/")
@@ -83,13 +81,13 @@ class _Context:
         return uri
 
     def member(self, name: str) -> str:
-        """The member that is meant by one of the document."""
+        """The meaning of the name of a member."""
         uri = self.expanded(name)
         raw = uri.removeprefix(_ZARR).removeprefix("array/")
         return raw if uri.startswith(_ZARR) and is_raw_name(raw) else uri
 
     def meant(self, point: str, value: Any) -> Any:
-        """What stands at an extension point, or a list of it, with the names that are meant."""
+        """The value of an extension point, or a list of them, with names replaced by their meaning."""
         if isinstance(value, str):
             return self.name_at(point, value)
         if isinstance(value, list):
@@ -115,12 +113,12 @@ class _Context:
 
 
 def resolve_context(members: Document, known: frozenset[str]) -> Document:
-    """The same document without its context: names and members are those that are meant.
+    """The same document without its context, with all names replaced by their meaning.
 
-    `known` are the members that no context gives another meaning. A context is the URL of the
-    built-in one, or an object of prefixes (their URIs end in `/`) and short names; in all of them
-    `https://zarr.dev/v3/codecs/zstd` is the codec `zstd`, and `https://zarr.dev/v3/array/codecs` the
-    member `codecs` (ZEP 9, URIs everywhere; Explicit Naming Context; Prefixes and aliases). Raises
+    `known`: members whose meaning a context cannot change. A context is the URL of the built-in one, or an
+    object of prefixes (their URIs end in `/`) and short names. In every context,
+    `https://zarr.dev/v3/codecs/zstd` is the codec `zstd`, and `https://zarr.dev/v3/array/codecs` the member
+    `codecs` (ZEP 9, URIs everywhere; Explicit Naming Context; Prefixes and aliases). Raises
     `MetadataError` for any other context, and for two spellings of one member.
     """
     context = _take_context(take_member(members, CONTEXT))
@@ -130,7 +128,7 @@ def resolve_context(members: Document, known: frozenset[str]) -> Document:
             continue
         name = written if written in known else context.member(written)
         if name in found or (name != written and name in members):
-            raise MetadataError(f"{shown(written)}: is {name}, which stands there twice")
+            raise MetadataError(f"{shown(written)}: means {name}, which is given twice")
         found[name] = raw
     for point in _POINTS.keys() & found.keys():
         try:
@@ -156,6 +154,6 @@ def _take_context(value: object) -> _Context:
         if not is_raw_name(name):
             raise MetadataError(f"{CONTEXT}: {shown(name)} cannot be a prefix or a short name")
         if not isinstance(uri, str) or not is_uri_name(uri):
-            raise MetadataError(f"{CONTEXT}: {name}: must be a URI as names are, not {shown(uri)}")
+            raise MetadataError(f"{CONTEXT}: {name}: must be a URI, not {shown(uri)}")
         (prefixes if uri.endswith("/") else short_names)[name] = uri
     return _Context(prefixes, short_names)

@@ -10,10 +10,10 @@ from typing import TypeAlias
 from zarrfuse.spec.usable import number
 
 Vector: TypeAlias = tuple[float | None, ...]
-"""A number for each dimension of an array, None where it is not known."""
+"""A number for each dimension of an array; None if it is not known."""
 
 MOST_AXES = 64
-"""What has more dimensions than NumPy allows is no picture."""
+"""An array with more dimensions than NumPy allows is not a picture."""
 
 # OME-NGFF has one or two.
 _MOST_TRANSFORMATIONS = 8
@@ -22,14 +22,13 @@ _MOST_TRANSFORMATIONS = 8
 def combined(lists: Sequence[object], ndim: int | None) -> tuple[Vector | None, Vector | None]:
     """(scale, translation) of an array: its element i is at `i * scale + translation`.
 
-    `lists` are the values of several `coordinateTransformations`, None for one that is not there.
-    They are applied one after the other, and so are those of one list: first those of the dataset,
-    then those of the whole multiscale. `ndim` is the number of dimensions, if it is known.
+    `lists`: the values of several `coordinateTransformations`, None for a missing one. All transformations
+    are applied in order: those of the dataset, then those of the multiscale. `ndim`: the number of
+    dimensions, if it is known.
 
-    A scale is positive. None stands for what nothing says. What is broken makes unknown what it has
-    a part in: an element of a vector that one dimension, a translation without a usable vector all
-    positions, anything else everything (OME-NGFF 0.4 and 0.5, "coordinateTransformations" metadata
-    and "multiscales" metadata).
+    A scale is positive. None: not known. Broken metadata make unknown what depends on them: an element of a
+    vector its dimension, a translation without a usable vector all positions, anything else everything
+    (OME-NGFF 0.4 and 0.5, "coordinateTransformations" metadata and "multiscales" metadata).
     """
     try:
         steps = [step for transformations in lists for step in _steps(transformations)]
@@ -54,13 +53,13 @@ def combined(lists: Sequence[object], ndim: int | None) -> tuple[Vector | None, 
 
 
 class _Unknown(Exception):
-    """A transformation after which nothing is known any more."""
+    """A transformation that is not understood: scale and translation are unknown."""
 
 
 def _steps(transformations: object) -> Iterator[tuple[str, Vector | None]]:
-    """The scales and translations of one list in order, None for a vector that is not usable.
+    """The scales and translations of one list, in order, with None for an unusable vector.
 
-    Raises `_Unknown` for what is neither and no identity.
+    Raises `_Unknown` for any other transformation but `identity`.
     """
     if transformations is None:
         return
@@ -87,7 +86,7 @@ def _each(
     first: Iterable[float | None],
     second: Iterable[float | None],
 ) -> list[float | None]:
-    """Element by element; None where one of the two is None."""
+    """`combine` for each pair of elements; None if one of the two is None."""
     return [
         None if one is None or other is None else combine(one, other)
         for one, other in zip(first, second, strict=True)

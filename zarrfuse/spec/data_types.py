@@ -27,9 +27,6 @@ Kind: TypeAlias = Literal[
     "bool", "int", "uint", "float", "complex", "raw", "time", "string", "bytes", "struct", "other"
 ]
 
-DATA_TYPE_RULE: Final[Rule] = ("Zarr v3 core specification", "Data types")
-"""Where it stands what `parse_data_type` holds the core data types to."""
-
 _MAX_NESTING = 32
 # More digits than any chunk has bytes; Python may refuse to convert more than 640.
 _RAW = re.compile(r"r(0|[1-9][0-9]{0,17})")
@@ -38,13 +35,12 @@ _NOT_RAW = re.compile(r"r[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class DataType:
-    """A data type, as far as it is known here.
+    """The properties of a data type.
 
-    `itemsize` is the bytes of an element as the `bytes` codec encodes it, None where elements vary
-    in size or it is not known. `core` is true of the types of the core specification, `known` also
-    of registered ones and those that zarr-python writes. `component_bits` are the bits of one
-    number, of which a complex one has two; None for what is no number. `byte_order`: whether the
-    bytes of an element can be in either order.
+    `itemsize`: the bytes of an element encoded by the `bytes` codec; None if elements vary in size or it is
+    not known. `core`: whether the core specification has the type; `known`: whether that, the registry or
+    zarr-python has it. `component_bits`: the bits of one number, of which a complex element has two; None
+    for types without numbers. `byte_order`: whether elements have a byte order.
     """
 
     name: str
@@ -62,12 +58,12 @@ class DataType:
 
     @property
     def variable(self) -> bool:
-        """Whether elements are strings of characters or bytes of any length."""
+        """Whether elements are strings or bytes of any length."""
         return self.kind in ("string", "bytes") and self.itemsize is None
 
 
 def _number(name: str, kind: Kind, bits: int, *, core: bool) -> DataType:
-    """A type of numbers with components of so many bits; a part of a byte takes a whole one."""
+    """A type of numbers with components of so many bits, rounded up to whole bytes."""
     itemsize = -(-bits // 8) * (2 if kind == "complex" else 1)
     return DataType(name, kind, itemsize, core, True, bits, byte_order=bits > 8)
 
@@ -124,12 +120,12 @@ UINT64: Final = _NUMBERS["uint64"]
 
 
 def parse_data_type(value: object, member: str = "data_type") -> DataType:
-    """The data type that the JSON `value` names.
+    """Parse a data type.
 
-    `member` is where it stands, for messages. A name that is not known makes a type of which
-    nothing else is known. Raises `MetadataError` naming the member for a value that names no data
-    type, raw bits that are no whole bytes, and a configuration that the type does not have (core
-    specification, Data types and Extension definition; the types' own documents).
+    `member`: the path of `value` for messages. An unknown name gives a type with only that name. Raises
+    `MetadataError` naming the member for a value that is not a data type, raw bits that are not whole
+    bytes, and a wrong configuration (core specification, Data types and Extension definition; the documents
+    of the types).
     """
     return _parse(value, member, _MAX_NESTING)
 
@@ -165,7 +161,7 @@ def _raw_bits(name: str, member: str) -> DataType:
     return DataType(name, "raw", bits // 8, core=True)
 
 
-# With both characters that look like a Greek mu: Unicode has one for the prefix micro.
+# Both a Greek mu and the micro sign of Unicode, which look alike.
 _SECONDS = ("s", "ms", "us", "\u03bcs", "\u00b5s", "ns", "ps", "fs", "as")
 _TIME_UNITS = frozenset(("Y", "M", "W", "D", "h", "m", *_SECONDS, "generic"))
 
@@ -182,7 +178,7 @@ def _time(extension: Extension, where: str) -> DataType:
     refuse_unknown(configuration, {"unit", "scale_factor"}, where)
     unit = take_string(_take(configuration, "unit", where), f"{where}: unit")
     if unit not in _TIME_UNITS:
-        raise MetadataError(f"{where}: unit: {shown(unit)} is no unit of time")
+        raise MetadataError(f"{where}: unit: {shown(unit)} is not a unit of time")
     factor = _take(configuration, "scale_factor", where)
     factor = take_integer(factor, f"{where}: scale_factor", minimum=1)
     if factor >= 2**31:
@@ -191,7 +187,7 @@ def _time(extension: Extension, where: str) -> DataType:
 
 
 def _fixed(kind: Kind, unit: int) -> Callable[[Extension, str], DataType]:
-    """Elements of `length_bytes`, which are made of units of so many bytes.
+    """A parser for types whose elements have `length_bytes`, a multiple of `unit` bytes.
 
     Source: fixed_length_utf32 and null_terminated_bytes data types, Configuration.
     """
@@ -201,7 +197,7 @@ def _fixed(kind: Kind, unit: int) -> Callable[[Extension, str], DataType]:
         length = _take(extension.configuration, "length_bytes", where)
         length = take_integer(length, f"{where}: length_bytes", minimum=1)
         if length % unit:
-            raise MetadataError(f"{where}: length_bytes: {length} is no multiple of {unit}")
+            raise MetadataError(f"{where}: length_bytes: {length} is not a multiple of {unit}")
         return DataType(extension.name, kind, length, byte_order=unit > 1)
 
     return parse
@@ -217,10 +213,10 @@ _CONFIGURED: dict[str, Callable[[Extension, str], DataType]] = {
 
 
 def _struct_size(configuration: Mapping[str, Any], where: str, nesting: int) -> int | None:
-    """The bytes of a record, None where a field's type is not known.
+    """The bytes of a record; None if the type of a field is not known.
 
-    A field is an object in `struct`, and a pair of name and type in `structured`, as zarr-python
-    writes it. Source: struct and structured data types, Configuration.
+    A field is an object in `struct`, and a pair of name and type in `structured`, which zarr-python writes.
+    Source: struct and structured data types, Configuration.
     """
     refuse_unknown(configuration, {"fields"}, where)
     fields = take_array(_take(configuration, "fields", where), f"{where}: fields")
@@ -238,7 +234,7 @@ def _struct_size(configuration: Mapping[str, Any], where: str, nesting: int) -> 
             name, value = _take(members, "name", member), _take(members, "data_type", member)
         name = take_string(name, f"{member}: name")
         if not name or name in names:
-            raise MetadataError(f"{member}: name: must be one of its own, not {shown(name)}")
+            raise MetadataError(f"{member}: name: must be unique and not empty, not {shown(name)}")
         names.add(name)
         data_type = _parse(value, f"{member}: data_type", nesting - 1)
         if data_type.variable:
@@ -252,28 +248,26 @@ def _struct_size(configuration: Mapping[str, Any], where: str, nesting: int) -> 
 
 
 def fill_value_rule(data_type: DataType) -> Rule:
-    """(document, section) of the rule that `fill_value_problem` holds a fill value to."""
+    """(document, section) of the rule of `fill_value_problem`."""
     if data_type.core:
         return ("Zarr v3 core specification", "Permitted fill values")
     return (f"{data_type.name} data type", "Fill value representation")
 
 
 def fill_value_problem(data_type: DataType, fill_value: object) -> str | None:
-    """What is wrong with the JSON value `fill_value` for this type, or None.
+    """What is wrong with the JSON value `fill_value` for this type, as a clause, or None.
 
-    A clause without a subject, such as `must be true or false, not 0`. None also for what cannot be
-    judged: types that are not known, records and optional values (`fill_value_rule` tells where the
-    rule stands).
+    The clause has no subject: `must be true or false, not 0`. Fill values of unknown types, records and
+    optional values are not checked. Source: see `fill_value_rule`.
     """
     judge = _JUDGES.get(data_type.kind)
     return None if judge is None else judge(data_type, fill_value)
 
 
 def default_fill_value(data_type: DataType) -> Any:
-    """The JSON value of the fill value that stands for none, as for null in Zarr v2: zero.
+    """The default fill value as JSON, which replaces null of Zarr v2: zero, false, an empty string or NaT.
 
-    That is also `false`, an empty string, and for times NaT, as zarr-python fills. Raises
-    `MetadataError` for types that are not known, records and optional values.
+    Source: zarr-python. Raises `MetadataError` for unknown types, records and optional values.
     """
     if data_type.kind == "complex":
         return [0.0, 0.0]
@@ -320,7 +314,7 @@ def _judge_float(data_type: DataType, value: object) -> str | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return None
     bits = data_type.component_bits or 64
-    digits = f"{bits // 4}" if bits >= 8 else "1,2"  # the registry leaves open how many for less
+    digits = f"{bits // 4}" if bits >= 8 else "1,2"  # the registry does not say how many for less
     if isinstance(value, str) and (
         value in ("NaN", "Infinity", "-Infinity")
         or re.fullmatch(f"0x[0-9a-fA-F]{{{digits}}}", value)

@@ -1,8 +1,7 @@
-"""Which codecs there are, and what the configuration of one may say.
+"""The table of known codecs, and the rules for their configurations.
 
-Owns the table of them, and the rules of those that hold no others: the core ones and `zstd`,
-`packbits`, `vlen-utf8` and `vlen-bytes` of the registry. Used by `codecs` alone, which owns chains
-and shards. It must not know where in a chain a codec stands.
+Owns the rules of the core codecs, and of `zstd`, `packbits`, `vlen-utf8` and `vlen-bytes` of the registry.
+Used by `codecs`, which owns chains and shards. It must not know the position of a codec in a chain.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,24 +15,24 @@ from zarrfuse.spec.problems import Problem, Rule
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """The array that a codec is given; what is not known of it is None and not judged."""
+    """The input array of a codec; a member that is not known is None, and is not checked."""
 
     data_type: DataType | None
     shape: tuple[int, ...] | None
 
 
 Kind: TypeAlias = Literal["array->array", "array->bytes", "bytes->bytes"]
-"""What a codec makes of what (core specification, Codecs)."""
+"""The kinds of input and output of a codec (core specification, Codecs)."""
 
 Judge: TypeAlias = Callable[[Mapping[str, Any], Array], Iterator[Problem]]
-"""Given the configuration of a codec and the array it encodes, everything wrong with it.
+"""Yields all problems of the configuration of a codec that encodes this array.
 
 The members of the problems start at the codec: `configuration: level`.
 """
 
 
 def configuration_rule(document: str) -> Rule:
-    """The section of a codec's document that says what its configuration holds."""
+    """The section on the configuration in the document of a codec."""
     return (document, "Configuration parameters")
 
 
@@ -49,7 +48,7 @@ def unknown_members(
 def missing_members(
     configuration: Mapping[str, Any], required: Sequence[str], rule: Rule
 ) -> Iterator[Problem]:
-    """A problem for every member that the codec must have."""
+    """A problem for every required member that is missing."""
     for name in required:
         if name not in configuration:
             yield Problem(f"configuration: {name}", "is missing", rule)
@@ -58,7 +57,7 @@ def missing_members(
 def one_of(
     configuration: Mapping[str, Any], name: str, allowed: Sequence[str], rule: Rule
 ) -> Iterator[Problem]:
-    """A problem if the member is there and none of the `allowed` strings."""
+    """A problem if the member exists and is not one of the `allowed` strings."""
     if name in configuration and configuration[name] not in allowed:
         *most, last = map(repr, allowed)
         clause = f"must be {', '.join(most)} or {last}, not {shown(configuration[name])}"
@@ -66,14 +65,14 @@ def one_of(
 
 
 def is_integer(value: object) -> bool:
-    """Whether `value` is a JSON integer; `true` is none, and neither is `4.0`."""
+    """Whether `value` is a JSON integer; `true` and `4.0` are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _integer(
     configuration: Mapping[str, Any], name: str, low: int, high: int | None, rule: Rule
 ) -> Iterator[Problem]:
-    """A problem if the member is there and no integer from `low` to `high`."""
+    """A problem if the member exists and is not an integer from `low` to `high`."""
     if name not in configuration:
         return
     value = configuration[name]
@@ -123,10 +122,10 @@ _BYTES: Final = configuration_rule("bytes codec")
 
 
 def judge_bytes(configuration: Mapping[str, Any], array: Array) -> Iterator[Problem]:
-    """`endian` is `little` or `big`, and there if elements have a byte order.
+    """`endian` is `little` or `big`; it is required if elements have a byte order.
 
-    Elements have a fixed size (section Format and algorithm). Records have no byte order here:
-    zarr-python leaves `endian` out, and readers then take them for little-endian.
+    Elements must have a fixed size (section Format and algorithm). Records have no byte order here:
+    zarr-python leaves `endian` out, and readers take them for little-endian.
     """
     yield from unknown_members(configuration, ["endian"], _BYTES)
     yield from one_of(configuration, "endian", ["little", "big"], _BYTES)
@@ -137,7 +136,7 @@ def judge_bytes(configuration: Mapping[str, Any], array: Array) -> Iterator[Prob
         clause = f"is missing, and {data_type.name} has a byte order"
         yield Problem("configuration: endian", clause, _BYTES)
     if data_type.variable:
-        clause = f"takes elements of a fixed size, which {data_type.name} has not"
+        clause = f"takes elements of a fixed size, but those of {data_type.name} vary"
         yield Problem("", clause, ("bytes codec", "Format and algorithm"))
 
 
@@ -148,8 +147,8 @@ _PACKED_KINDS = ("bool", "int", "uint", "float", "complex", "time")
 def judge_packbits(configuration: Mapping[str, Any], array: Array) -> Iterator[Problem]:
     """`first_bit` and `last_bit` are bits of a number, in this order; elements are numbers.
 
-    The list of types (section Supported data types) leaves float16 and complex64 out and has their
-    equals, so every type of numbers is taken, and times, which zarrs packs too.
+    The list of types (section Supported data types) lacks float16 and complex64, but has similar ones. So
+    all types of numbers are accepted, and times, which zarrs packs too.
     """
     known = ["padding_encoding", "first_bit", "last_bit"]
     yield from unknown_members(configuration, known, _PACKBITS)
@@ -161,7 +160,7 @@ def judge_packbits(configuration: Mapping[str, Any], array: Array) -> Iterator[P
         clause = f"packs numbers, which {data_type.name} is not"
         yield Problem("", clause, ("packbits codec", "Supported data types"))
     bits = None if data_type is None else data_type.component_bits
-    # Null stands for leaving it out.
+    # Null means the default.
     given = {name: configuration[name] for name in known[1:] if configuration.get(name) is not None}
     wrong = [
         problem
@@ -175,7 +174,7 @@ def judge_packbits(configuration: Mapping[str, Any], array: Array) -> Iterator[P
 
 
 def packed_bytes(configuration: Mapping[str, Any], data_type: DataType, count: int) -> int | None:
-    """The bytes that `packbits` makes of so many elements; None if it cannot make any.
+    """The bytes of so many elements encoded by `packbits`; None if it cannot encode them.
 
     Source: packbits codec, Format and algorithm.
     """
@@ -190,7 +189,7 @@ def packed_bytes(configuration: Mapping[str, Any], data_type: DataType, count: i
 
 
 def _judge_vlen(document: str, names: Sequence[str]) -> Judge:
-    """A codec without a configuration for one data type, which may go by several `names`."""
+    """The rules of a codec without a configuration for one data type, which may have several `names`."""
     rule = configuration_rule(document)
 
     def judge(configuration: Mapping[str, Any], array: Array) -> Iterator[Problem]:
@@ -216,14 +215,14 @@ _COMPRESSORS = ["lz4", "lz4hc", "blosclz", "zstd", "snappy", "zlib"]
 
 
 def judge_gzip(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]:
-    """`level` is there and from 0 to 9."""
+    """`level` is required, and from 0 to 9."""
     yield from unknown_members(configuration, ["level"], _GZIP)
     yield from missing_members(configuration, ["level"], _GZIP)
     yield from _integer(configuration, "level", 0, 9, _GZIP)
 
 
 def judge_zstd(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]:
-    """`level` is there and from -131072 to 22, `checksum` true or false."""
+    """`level` is required, and from -131072 to 22; `checksum` is true or false."""
     yield from unknown_members(configuration, ["level", "checksum"], _ZSTD)
     yield from missing_members(configuration, ["level"], _ZSTD)
     yield from _integer(configuration, "level", -131072, 22, _ZSTD)
@@ -234,9 +233,9 @@ def judge_zstd(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]:
 
 
 def judge_blosc(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]:
-    """All five members are there, but for `typesize` where nothing is shuffled."""
+    """All five members are required, except `typesize` without shuffling."""
     required = ["cname", "clevel", "shuffle", "blocksize"]
-    # What `shuffle` is when it is wrong nobody knows, so it demands nothing.
+    # With a wrong `shuffle`, nothing is known of `typesize`.
     shuffles = configuration.get("shuffle") in ("shuffle", "bitshuffle")
     yield from unknown_members(configuration, [*required, "typesize"], _BLOSC)
     yield from missing_members(configuration, [*required, *(["typesize"] * shuffles)], _BLOSC)
@@ -248,7 +247,7 @@ def judge_blosc(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]
 
 
 def judge_crc32c(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]:
-    """There is nothing to configure; an empty configuration, which many write, is nothing."""
+    """It has no configuration, or an empty one, which many write."""
     yield from unknown_members(configuration, [], _CRC32C)
 
 
@@ -257,11 +256,11 @@ def judge_crc32c(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """What is known of a codec.
+    """The properties of a codec.
 
-    `size`: whether the size of its output follows from that of its input; `varies` is compression,
-    `unknown` depends on the configuration. `keeps_shape` and `keeps_type` tell of the array that an
-    array->array codec makes. `added_bytes` are those of a checksum.
+    `size`: `fixed` if the size of its output follows from that of its input, `varies` for compression,
+    `unknown` if it depends on the configuration. `keeps_shape`, `keeps_type`: whether an array->array codec
+    keeps shape and data type. `added_bytes`: the size of a checksum.
     """
 
     kind: Kind
@@ -280,8 +279,8 @@ def _checksum(judge: Judge | None = None) -> Codec:
     return Codec("bytes->bytes", judge, "fixed", added_bytes=4)
 
 
-# The core codecs, those of the registry (github.com/zarr-developers/zarr-extensions), and what
-# zarr-python and zarrs write beyond it.
+# The core codecs, those of the registry (github.com/zarr-developers/zarr-extensions), and others that
+# zarr-python and zarrs write.
 KNOWN: Final[Mapping[str, Codec]] = {
     "transpose": Codec("array->array", judge_transpose, "fixed", keeps_type=True),
     "bitround": _filter(shape=True, data_type=True),

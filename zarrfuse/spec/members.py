@@ -1,6 +1,6 @@
-"""Takes values out of JSON documents, or says which member is wrong.
+"""Takes values out of JSON documents, or raises an error that names the wrong member.
 
-Used by every reader of metadata in `zarrfuse.spec`, so that refusals read alike: the path of the
+Used by every parser of metadata in `zarrfuse.spec`, so that all messages have one form: the path of the
 member, a colon, one clause. It must not know any particular document.
 """
 
@@ -17,21 +17,18 @@ from zarrfuse.errors import MetadataError
 from zarrfuse.spec import surrogates
 
 Document: TypeAlias = dict[str, msgspec.Raw]
-"""The members of a JSON object, each still JSON: some are large, and most of these not needed."""
+"""The members of a JSON object, each undecoded: some are large, and most of these are not needed."""
 
 _SHOWN_CHARACTERS = 80
 # An integer of more bits is not shown: Python may refuse to convert more than 640 digits.
 _SHOWN_BITS = 2000
-# The parts of a chunk, at their most (100,000), take about as much.
+# The largest list of parts, 100,000, takes about as much.
 LARGEST_MEMBER = 4 << 20
-"""A member of more bytes of JSON is not decoded."""
+"""A member with more bytes of JSON is not decoded."""
 
 
 def shown(value: object) -> str:
-    """`value` as an error message shows it: scalars as JSON spells them, the rest by kind.
-
-    Long strings are cut, so that a message stays a sentence whatever the document holds.
-    """
+    """`value` for a message: scalars as JSON spells them, objects and arrays by kind, long strings cut."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, list | tuple):
@@ -59,7 +56,7 @@ def take_array(value: object, member: str) -> Sequence[Any]:
 
 
 def take_string(value: object, member: str) -> str:
-    """`value` if it is a string, without lone surrogates, which no name of a file can hold.
+    """`value` if it is a string without lone surrogates, which no file name can hold.
 
     Raises `MetadataError` naming `member`.
     """
@@ -70,16 +67,16 @@ def take_string(value: object, member: str) -> str:
 
 
 def take_label(value: object, member: str) -> str:
-    """`value` if it is any string at all. Raises `MetadataError` naming `member`."""
+    """`value` if it is a string. Raises `MetadataError` naming `member`."""
     if not isinstance(value, str):
         raise MetadataError(f"{member}: must be a string, not {shown(value)}")
     return value
 
 
 def take_integer(value: object, member: str, *, minimum: int | None) -> int:
-    """`value` if it is an integer of at least `minimum` (None: of any), of any size.
+    """`value` if it is an integer of at least `minimum` (None: no limit).
 
-    `true` is no integer, and neither is `4.0`. Raises `MetadataError` naming `member`.
+    `true` and `4.0` are not integers. Raises `MetadataError` naming `member`.
     """
     if not isinstance(value, int) or isinstance(value, bool):
         raise MetadataError(f"{member}: must be an integer, not {shown(value)}")
@@ -89,7 +86,7 @@ def take_integer(value: object, member: str, *, minimum: int | None) -> int:
 
 
 def take_integers(value: object, member: str, *, minimum: int | None) -> tuple[int, ...]:
-    """`value` if it is an array of integers of at least `minimum` (None: of any).
+    """`value` if it is an array of integers of at least `minimum` (None: no limit).
 
     Raises `MetadataError` naming `member` and the index of the first wrong one.
     """
@@ -102,8 +99,8 @@ def take_integers(value: object, member: str, *, minimum: int | None) -> tuple[i
 def refuse_unknown(members: Mapping[str, Any], known: Collection[str], member: str = "") -> None:
     """Raises `MetadataError` for the first of `members` that is not `known`.
 
-    A later version of an extension may add a member that changes the meaning of the others, and
-    counts on readers of this version to stop (ZEP 9, Versioning and spec evolution).
+    A later version of an extension may add a member that changes the meaning of the others, so readers
+    of this version have to stop (ZEP 9, Versioning and spec evolution).
     """
     for name in members:
         if name not in known:
@@ -113,7 +110,7 @@ def refuse_unknown(members: Mapping[str, Any], known: Collection[str], member: s
 
 _DECODER = msgspec.json.Decoder(Document)
 _CONSTANT = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\b")
-# A string, whole or cut off, or a constant. Possessive: to look at each byte once.
+# A string, whole or cut off, or a constant. Possessive, so that each byte is matched once.
 _STRING_OR_CONSTANT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|-?\b(?:NaN|Infinity)\b', re.DOTALL)
 
 
@@ -125,12 +122,12 @@ _REQUIRED: Final = _Required.REQUIRED
 
 
 def decode_document(document: bytes) -> Document:
-    """The members of the one JSON object that `document` is; of two with one name the last.
+    """The members of the JSON object `document`; of two with the same name the last.
 
-    Raises `MetadataError` for anything else, however it is broken.
+    Raises `MetadataError` for anything else.
     """
     try:
-        document.decode()  # members that nobody decodes must be readable, too
+        document.decode()  # members that are never decoded must be UTF-8, too
     except UnicodeDecodeError as error:
         raise MetadataError(f"is not UTF-8 at byte {error.start}") from error
     return _members(document)
@@ -140,7 +137,7 @@ def _members(document: bytes) -> Document:
     try:
         return _with_surrogates(document)
     except msgspec.ValidationError as error:
-        raise MetadataError(f"is no JSON object: {error}") from error
+        raise MetadataError(f"is not a JSON object: {error}") from error
     except msgspec.DecodeError as error:
         hint = "; NaN and Infinity need quotes" if _CONSTANT.search(document) else ""
         raise MetadataError(f"is not JSON: {error}{hint}") from error
@@ -149,7 +146,7 @@ def _members(document: bytes) -> Document:
 
 
 def _with_surrogates(document: bytes) -> Document:
-    """The members, also where msgspec refuses lone surrogates; see `spec.surrogates`."""
+    """The members, also of a document with lone surrogates, which msgspec refuses; see `surrogates`."""
     try:
         return _DECODER.decode(document)
     except msgspec.ValidationError:
@@ -158,15 +155,15 @@ def _with_surrogates(document: bytes) -> Document:
         unescaped = surrogates.unescaped(document)
         try:
             return _DECODER.decode(unescaped)
-        except UnicodeDecodeError:  # in the name of a member, which then is none that is known
+        except UnicodeDecodeError:  # in the name of a member, which is unknown then
             return _DECODER.decode(surrogates.without(unescaped))
 
 
 def decode_as_written(document: bytes) -> Document:
-    """What `decode_document` gives of all that Python's `json` reads, which is what zarr-python reads.
+    """Like `decode_document`, for every document that Python's `json`, and so zarr-python, reads.
 
-    NaN and Infinity that lack quotes are taken for strings: zarr-python writes such attributes, and Zarr v2
-    never forbade them. Lone surrogates may stand there as bytes, as they do in undecoded members.
+    NaN and Infinity without quotes become strings: zarr-python writes such attributes, and Zarr v2
+    permits them. Lone surrogates may be bytes, as in undecoded members (`surrogates`).
     """
     try:
         document.decode("utf-8", "surrogatepass")
@@ -182,10 +179,10 @@ def decode_as_written(document: bytes) -> Document:
 
 
 def quote_constants(document: bytes, mark: bytes = b"") -> bytes:
-    """`document` with NaN, Infinity and -Infinity, which are not JSON, made strings.
+    """`document` with quotes around NaN, Infinity and -Infinity, which are not JSON.
 
-    All else stays byte for byte, and nothing is decoded: attributes may be large. `mark`, without
-    quotes and backslashes, comes before each, so that whoever knows it can undo this.
+    All other bytes stay, and nothing is decoded: attributes may be large. `mark`, which has no quotes or
+    backslashes, is put in front of each, so that the caller can find and unquote them again.
     """
     if _CONSTANT.search(document) is None:
         return document
@@ -200,8 +197,8 @@ def quote_constants(document: bytes, mark: bytes = b"") -> bytes:
 def decode_raw(raw: msgspec.Raw, member: str) -> Any:
     """The value of `raw`.
 
-    Raises `MetadataError` naming `member` if it cannot be represented, or is so long that it would
-    take all memory: an empty object takes three bytes as JSON and 72 as a value.
+    Raises `MetadataError` naming `member` if it cannot be represented, or has more than `LARGEST_MEMBER`
+    bytes: as a value it takes up to 24 times the memory (an empty object 72 bytes instead of 3).
     """
     size = memoryview(raw).nbytes
     if size > LARGEST_MEMBER:
@@ -217,7 +214,7 @@ def decode_raw(raw: msgspec.Raw, member: str) -> Any:
 
 
 def encode_raw(value: object) -> msgspec.Raw:
-    """The reverse of `decode_raw`. Raises `RecursionError`."""
+    """The inverse of `decode_raw`. Raises `RecursionError`."""
     try:
         return msgspec.Raw(msgspec.json.encode(value))
     except UnicodeEncodeError:  # a lone surrogate
@@ -225,10 +222,7 @@ def encode_raw(value: object) -> msgspec.Raw:
 
 
 def take_member(document: Document, name: str, default: Any = _REQUIRED) -> Any:
-    """The value of the member `name`, or `default`.
-
-    Raises `MetadataError` naming it if it is missing and there is no default.
-    """
+    """The value of the member `name`, or `default`; without a default, raises `MetadataError`."""
     if name in document:
         return decode_raw(document[name], name)
     if default is _REQUIRED:
@@ -242,7 +236,7 @@ def is_object(raw: msgspec.Raw) -> bool:
 
 
 def may_be_ignored(raw: msgspec.Raw) -> bool:
-    """Whether `raw` is an object with `must_understand` false; nothing else in it is decoded."""
+    """Whether `raw` is an object with `must_understand` false; its other members are not decoded."""
     if not is_object(raw):
         return False
     try:

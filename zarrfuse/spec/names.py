@@ -1,8 +1,7 @@
-"""How a Zarr v3 extension is named and written down (ZEP 9).
+"""The names and spellings of Zarr v3 extensions (ZEP 9).
 
-Owns the two kinds of names and the two spellings of an extension, short-hand and object. Used by
-`chunk_keys`, `extensions` and `node` for every extension point. It must not know which extensions
-exist.
+Owns the two kinds of names, raw and URI-based, and the two spellings of an extension, short-hand and
+object. Used for every extension point. It must not know which extensions exist.
 """
 
 import re
@@ -13,13 +12,13 @@ from typing import Any
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.members import refuse_unknown, shown, take_object, take_string
 
-# The regular expressions of ZEP 9, Extension naming, without their `^` and `$`: they are matched in
-# full, because `$` in Python lets a newline at the end pass.
+# The regular expressions of ZEP 9, Extension naming, without `^` and `$`, for `fullmatch`: in Python,
+# `$` also matches before a newline at the end.
 _RAW_NAME = re.compile(r"[a-z0-9\-_.]+")
-# Possessive (`++`): a name of 100,000 characters that is none would take minutes.
+# Possessive (`++`): without, a wrong name of 100,000 characters would take minutes.
 _URI_NAME = re.compile(r"https?://[^/?#]++[^?#]*+")
 
-# No sane name comes near, and it stands in messages.
+# Names are part of messages.
 _MAX_CHARACTERS = 1024
 
 _EXTENSION_MEMBERS = frozenset({"name", "configuration", "must_understand"})
@@ -36,20 +35,20 @@ def is_uri_name(name: str) -> bool:
 
 
 def is_name(name: str) -> bool:
-    """Whether `name` may name an extension: a raw name or a URI-based one."""
+    """Whether `name` is a raw name or a URI-based name."""
     return is_raw_name(name) or is_uri_name(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """One extension as a document lists it; a short-hand name has an empty configuration."""
+    """An extension as a document lists it; a short-hand name has an empty configuration."""
 
     name: str
     configuration: Mapping[str, Any]
     must_understand: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """The object spelling, with the members that say more than their default."""
+        """The object spelling, without members that have their default value."""
         document: dict[str, Any] = {"name": self.name}
         if self.configuration:
             document["configuration"] = dict(self.configuration)
@@ -59,10 +58,10 @@ class Extension:
 
 
 def parse_extension(value: object, member: str) -> Extension:
-    """The extension that `value` writes down, as a short-hand name or as an object.
+    """Parse an extension, spelled as a short-hand name or as an object.
 
-    `member` is where it stands, for messages. Raises `MetadataError` for anything that is neither,
-    a name that breaks the rules, or an unknown member (ZEP 9, Extension definitions).
+    `member`: the path of `value` for messages. Raises `MetadataError` for another JSON type, a name that
+    breaks the rules, or an unknown member (ZEP 9, Extension definitions).
     """
     if isinstance(value, str):
         return Extension(_checked_name(value, member), {})

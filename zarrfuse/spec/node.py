@@ -1,8 +1,8 @@
-"""What one metadata document says: an array or a group.
+"""Nodes: arrays and groups, as one metadata document describes them.
 
-Owns the values that the views build on, for Zarr v3 and v2 alike, and the members that both have;
-`node_v3` and `node_v2` read them. It must not know where a document came from, what else is in the
-store, or how a chunk is decoded: data types, codecs and fill values are kept as JSON.
+Owns the values that views build on, the same for Zarr v3 and v2; `node_v3` and `node_v2` parse them. It
+must not know the path of a document, other nodes, or how a chunk is decoded: data types, codecs and fill
+values are kept as JSON.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from zarrfuse.spec.names import Extension
 from zarrfuse.spec.registry import PlugInError, foreign
 from zarrfuse.spec.zep10 import SkipEmptyChunks
 
-# NumPy has 64. A chunk's key has a number for each, and is made for each folder looked at.
+# NumPy has 64. A chunk's key has a number for each, and one is made for each listed folder.
 _MAX_DIMENSIONS = 10_000
 
 NO_ATTRIBUTES = msgspec.Raw(b"{}")
@@ -36,11 +36,11 @@ class Missing(Enum):
 
 
 MISSING: Final = Missing.MISSING
-"""The fill value of an array whose metadata has none; a fill value of null is None."""
+"""The fill value of an array whose metadata have none; None is a fill value of null."""
 
 
 class NodeError(MetadataError):
-    """A document that must not be loaded; `node_type` tells what it describes, if that is known."""
+    """A document that must not be loaded; `node_type`: that of the node, None if it is not known."""
 
     def __init__(self, message: str, node_type: NodeType | None) -> None:
         super().__init__(message)
@@ -51,13 +51,13 @@ class NodeError(MetadataError):
 class ArrayNode:
     """An array, as its `zarr.json` or `.zarray` describes it.
 
-    `data_type` and `fill_value` are JSON values as written, for `zarr_format` 2 those of Zarr v2.
-    `codecs` are in the order of encoding; those of Zarr v2 (filters, then compressor) have the
-    numcodecs id as name and the whole object as configuration. `extensions` are all that are
-    listed, `ignored` the names of what is not known here and what the metadata allows to ignore.
-    `active` are those that act on the array, and `references` those that stand for what is listed
-    at other nodes, until `references.resolve` has put that in `active`.
-    `order` is F for an array of Zarr v2 whose chunks have their elements in Fortran order.
+    `data_type` and `fill_value`: JSON values as written, for `zarr_format` 2 those of Zarr v2.
+    `codecs`: in the order of encoding; those of Zarr v2 (filters, then compressor) have the numcodecs id as
+    name and the whole object as configuration.
+    `order`: F for an array of Zarr v2 with chunks in Fortran order.
+    `extensions`: all that are listed; `ignored`: the names of unknown extensions and members that may be
+    ignored; `active`: the extensions that act on the array; `references`: entries that refer to extensions
+    of other nodes, empty after `references.resolve` has added those to `active`.
     """
 
     node_type: ClassVar[NodeType] = "array"
@@ -91,7 +91,7 @@ class ArrayNode:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes, decoded anew each time. Raises `MetadataError` if they are not JSON."""
+        """The attributes, decoded by each call. Raises `MetadataError` if they are not JSON."""
         return dict(decode_raw(self.raw_attributes, "attributes"))
 
     def extension(self, kind: type[G]) -> G | None:
@@ -100,7 +100,7 @@ class ArrayNode:
 
     @property
     def write_empty_chunks(self) -> bool:
-        """Whether chunks of nothing but the fill value are written (ZEP 10, Skip empty chunks)."""
+        """Whether chunks with only the fill value are written (ZEP 10, Skip empty chunks)."""
         return self.extension(SkipEmptyChunks) is None
 
     def chunk_key(self, coords: Sequence[int]) -> str:
@@ -110,7 +110,7 @@ class ArrayNode:
     def chunk_at(self, key: str) -> tuple[int, ...] | None:
         """The grid coordinates of the chunk under `key`, relative to the array.
 
-        None if `key` is no chunk key or lies outside the grid.
+        None if `key` is not a chunk key, or is outside the grid.
         """
         coords = self.chunk_keys.decode(key, self.ndim)
         if coords is None:
@@ -121,7 +121,7 @@ class ArrayNode:
         return coords
 
     def facts(self) -> dict[str, Any]:
-        """What there is to tell about the array, as JSON values; no `fill_value` if it has none."""
+        """The facts on the array, as JSON values; no `fill_value` if it has none."""
         names, parts = self.dimension_names, self.parts
         facts: dict[str, Any] = {
             "node_type": self.node_type,
@@ -148,7 +148,7 @@ class ArrayNode:
 
 @dataclass(frozen=True)
 class GroupNode:
-    """A group, as its `zarr.json` or `.zgroup` describes it; members as those of `ArrayNode`."""
+    """A group, as its `zarr.json` or `.zgroup` describes it; see `ArrayNode` for the members."""
 
     node_type: ClassVar[NodeType] = "group"
     zarr_format: Literal[2, 3]
@@ -162,7 +162,7 @@ class GroupNode:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes, decoded anew each time. Raises `MetadataError` if they are not JSON."""
+        """The attributes, decoded by each call. Raises `MetadataError` if they are not JSON."""
         return dict(decode_raw(self.raw_attributes, "attributes"))
 
     def extension(self, kind: type[G]) -> G | None:
@@ -170,7 +170,7 @@ class GroupNode:
         return first_of(self.active, kind)
 
     def facts(self) -> dict[str, Any]:
-        """What there is to tell about the group, as JSON values."""
+        """The facts on the group, as JSON values."""
         facts: dict[str, Any] = {
             "node_type": self.node_type,
             "zarr_format": self.zarr_format,
@@ -186,7 +186,7 @@ N = TypeVar("N", bound=ArrayNode | GroupNode)
 
 
 def interpret(node: N, active: Iterable[Active]) -> N:
-    """The node after each of `active` has acted on it, in order. Raises `MetadataError`."""
+    """Apply `GenericExtension.interpret` of each of `active`, in order. Raises `MetadataError`."""
     for acting in active:
         if type(acting.extension).interpret is not GenericExtension.interpret:
             node = _interpreted(node, acting)
@@ -202,12 +202,12 @@ def _interpreted(node: N, acting: Active) -> N:
     except MetadataError as error:
         raise MetadataError(f"extensions: {name}: {error}") from error
     if not isinstance(found, type(node)):
-        raise PlugInError(f"extensions: {name}: interpret gives no {node.node_type}")
+        raise PlugInError(f"extensions: {name}: interpret returns no {node.node_type}")
     return found
 
 
 def check_format(members: Document, expected: int) -> None:
-    """Raises `MetadataError` unless the document says that it is of this Zarr format."""
+    """Raises `MetadataError` unless `zarr_format` is `expected`."""
     value = take_member(members, "zarr_format")
     if value != expected or not isinstance(value, int):
         raise MetadataError(f"zarr_format: must be {expected}, not {shown(value)}")
@@ -222,9 +222,9 @@ def take_shape(members: Document) -> tuple[int, ...]:
 
 
 def take_chunk_shape(value: object, member: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """The chunk shape that `value` is: one positive length per dimension. Raises `MetadataError`.
+    """`value` if it is a chunk shape: a positive length per dimension. Raises `MetadataError`.
 
-    Along a dimension of length 0, in which there are no chunks, zarr-python writes 0: taken as 1.
+    For a dimension of length 0, which has no chunks, zarr-python writes 0; that becomes 1.
     """
     chunk_shape = take_integers(value, member, minimum=0)
     if len(chunk_shape) != len(shape):

@@ -1,6 +1,6 @@
-"""The documents of Zarr v2 as nodes of the same model: `.zarray`, `.zgroup` and `.zattrs`.
+"""Parses the documents of Zarr v2, `.zarray`, `.zgroup` and `.zattrs`, into the same nodes as `node_v3`.
 
-Owns what v2 says differently. Used by the views to read what is stored; nothing writes v2.
+Used by views and `check`. Nothing writes v2.
 """
 
 import msgspec
@@ -32,11 +32,10 @@ from zarrfuse.spec.surrogates import unescaped
 
 
 def parse_v2_array(document: bytes, attributes: bytes | None = None) -> ArrayNode:
-    """The array that a `.zarray` describes, with the `.zattrs` beside it, if there is one.
+    """Parse a `.zarray` and, if there is one, the `.zattrs` beside it.
 
-    Raises `NodeError`, starting with `.zarray:` and the member. Members that are not known are
-    ignored, and NaN and Infinity without quotes, which old writers left, are taken for the strings
-    (Zarr v2 specification, Metadata).
+    Raises `NodeError` that starts with `.zarray:` and the member. Unknown members are ignored, and NaN and
+    Infinity without quotes, which old writers wrote, become strings (Zarr v2 specification, Metadata).
     """
     try:
         return _parse_v2_array(decode_as_written(document), _raw(attributes))
@@ -45,9 +44,9 @@ def parse_v2_array(document: bytes, attributes: bytes | None = None) -> ArrayNod
 
 
 def parse_v2_group(document: bytes, attributes: bytes | None = None) -> GroupNode:
-    """The group of a `.zgroup`, with the `.zattrs` beside it (Zarr v2 specification, Groups).
+    """Parse a `.zgroup` and, if there is one, the `.zattrs` beside it (Zarr v2 specification, Groups).
 
-    Raises `NodeError`, starting with `.zgroup:` and the member.
+    Raises `NodeError` that starts with `.zgroup:` and the member.
     """
     try:
         check_format(decode_as_written(document), 2)
@@ -84,14 +83,14 @@ def _parse_v2_array(members: Document, attributes: msgspec.Raw) -> ArrayNode:
 
 
 def _raw(attributes: bytes | None) -> msgspec.Raw:
-    """Attributes as they are kept: undecoded, so that what is wrong with them shows when they are."""
+    """The attributes, undecoded: an error in them is raised when they are decoded."""
     return (
         NO_ATTRIBUTES if attributes is None else msgspec.Raw(unescaped(quote_constants(attributes)))
     )
 
 
 def _take_v2_codecs(members: Document) -> tuple[Extension, ...]:
-    """The filters and the compressor, which may both be null, by their numcodecs ids."""
+    """The filters and the compressor, each with its numcodecs id as name; both may be null."""
     filters = take_member(members, "filters", None)
     found = [] if filters is None else list(enumerate(take_array(filters, "filters")))
     codecs = [(f"filters[{index}]", value) for index, value in found]

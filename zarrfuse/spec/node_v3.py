@@ -1,7 +1,7 @@
-"""The documents of Zarr v3 as nodes: `zarr.json`.
+"""Parses `zarr.json`.
 
-Owns every rule that decides whether such a node may be loaded (core specification, ZEP 9, ZEP 10). Used
-by the views and `check`; `node_v2` reads the documents of Zarr v2.
+Owns the rules for which nodes of Zarr v3 may be loaded (core specification, ZEP 9, ZEP 10). Used by views
+and `check`. `node_v2` parses the documents of Zarr v2.
 """
 
 from collections.abc import Sequence
@@ -51,20 +51,20 @@ _ARRAY_MEMBERS = _COMMON_MEMBERS | {
     "storage_transformers",
     "dimension_names",
 }
-# `consolidated_metadata` is in no specification but in many groups: with `must_understand` false,
-# and from some writers as null or without it.
+# `consolidated_metadata` is in no specification, but in many groups: with `must_understand` false, or
+# from some writers null or without `must_understand`.
 _GROUP_MEMBERS = _COMMON_MEMBERS | {"consolidated_metadata"}
 KNOWN_MEMBERS = _ARRAY_MEMBERS | _GROUP_MEMBERS
-"""The members of a `zarr.json` that are understood here, of whatever node."""
+"""All members of a `zarr.json` that are understood here, of arrays or groups."""
 
 
 def parse_v3(document: bytes) -> Node:
-    """The node that a `zarr.json` describes.
+    """Parse a `zarr.json`.
 
-    Raises `NodeError`, starting with `zarr.json:` and the member, for anything by which the node
-    must not be loaded (core specification, Array metadata, Group metadata, Extension points; ZEP 9;
-    ZEP 10). References to other nodes are left for `references.resolve`. Two things that only
-    decoding needs are let pass: no `fill_value`, and codecs of which none makes bytes of an array.
+    Raises `NodeError` that starts with `zarr.json:` and the member if the node must not be loaded (core
+    specification, Array metadata, Group metadata, Extension points; ZEP 9; ZEP 10). References to other
+    nodes are resolved later (`references.resolve`). Two errors that only matter for decoding pass: a
+    missing `fill_value`, and codecs without an array->bytes codec.
     """
     node_type: NodeType | None = None
     try:
@@ -84,7 +84,7 @@ def parse_v3(document: bytes) -> Node:
 
 
 def _peek_node_type(members: Document) -> NodeType | None:
-    """The node type if it is a known one, so that any later error can tell it."""
+    """The node type, for the message of a later error; None if it is missing or not known."""
     try:
         value = take_member(members, "node_type")
     except MetadataError:
@@ -112,7 +112,7 @@ def _parse_array(members: Document) -> ArrayNode:
     shape = take_shape(members)
     ndim = len(shape)
     data_type = take_member(members, "data_type")
-    _parse_vital(data_type, "data_type")
+    _parse_required(data_type, "data_type")
     chunk_shape = _take_regular_grid(take_member(members, "chunk_grid"), shape)
     chunk_keys = parse_chunk_key_encoding(take_member(members, "chunk_key_encoding"))
     sample_keys(chunk_keys, ndim)
@@ -139,7 +139,7 @@ def _parse_array(members: Document) -> ArrayNode:
 
 
 def _ignore_unknown(members: Document, known: frozenset[str]) -> tuple[str, ...]:
-    """The members that are not known and may be ignored (core specification, Extension points).
+    """The names of unknown members that may be ignored (core specification, Extension points).
 
     Raises `MetadataError` for one that is not an object with `must_understand` false.
     """
@@ -153,8 +153,8 @@ def _ignore_unknown(members: Document, known: frozenset[str]) -> tuple[str, ...]
     return tuple(ignored)
 
 
-def _parse_vital(value: object, member: str) -> Extension:
-    """The extension at a point where `must_understand` cannot be false."""
+def _parse_required(value: object, member: str) -> Extension:
+    """The extension at an extension point that must be understood."""
     extension = parse_extension(value, member)
     if not extension.must_understand:
         raise MetadataError(f"{member}: must_understand: cannot be false here")
@@ -163,7 +163,7 @@ def _parse_vital(value: object, member: str) -> Extension:
 
 def _take_regular_grid(value: object, shape: Sequence[int]) -> tuple[int, ...]:
     """The chunk shape (core specification, Regular grids)."""
-    grid = _parse_vital(value, "chunk_grid")
+    grid = _parse_required(value, "chunk_grid")
     if grid.name != "regular":
         raise MetadataError(f"chunk_grid: name: {shown(grid.name)} is not known here")
     where = "chunk_grid: configuration"
@@ -175,7 +175,7 @@ def _take_regular_grid(value: object, shape: Sequence[int]) -> tuple[int, ...]:
 
 def _take_dimension_names(members: Document, ndim: int) -> tuple[str | None, ...] | None:
     value = take_member(members, "dimension_names", None)
-    if value is None:  # some writers spell out that there are none
+    if value is None:  # some writers write null
         return None
     names = take_array(value, "dimension_names")
     if len(names) != ndim:
@@ -197,4 +197,4 @@ def _take_attributes(members: Document) -> msgspec.Raw:
     if not is_object(raw):
         value = decode_raw(raw, "attributes")
         raise MetadataError(f"attributes: must be an object, not {shown(value)}")
-    return raw.copy()  # without the rest of the document, which may be large
+    return raw.copy()  # a slice would keep the whole document, which may be large

@@ -1,9 +1,8 @@
-"""What metadata say of an array as a picture, and of a group as a pyramid of pictures.
+"""Arrays as pictures, and groups as pyramids of pictures, as metadata describe them.
 
-Owns the reading of OME-NGFF up to 0.5 (`multiscales` and `omero`, in attributes of Zarr v2 and v3),
-of dimension names, and of what generic extensions of ZEP 10 say of pictures. Used by everything that
-renders. Nothing here raises: the data can be read without, so what is broken is left out. It must
-not know what files are made of this, or read anything.
+Reads OME-NGFF up to 0.5 (`multiscales` and `omero`, in attributes of Zarr v2 and v3), dimension names, and
+the generic extensions of ZEP 10 for pictures. Nothing here raises: data can be read without these metadata,
+so broken ones are left out. Used by the `images` view and `formats`. It must not know files or stores.
 """
 
 import re
@@ -21,22 +20,22 @@ from zarrfuse.spec.paths import relative, take_paths_below
 from zarrfuse.spec.usable import members, number, text, value_range
 from zarrfuse.spec.zep10 import ArrayStatistics, MultiscaleArrays, Offset
 
-# What is more than this is left out. A pyramid that halves has 64 levels at the very most.
+# More than this is left out. A pyramid that halves has at most 64 levels.
 _MOST_PYRAMIDS = 16
 _MOST_LEVELS = 64
 _MOST_CHANNELS = 4096
 _LONGEST_PATH = 4096
 
-# Pictures of these have five axes if they name none; None is too old to say.
+# Pictures of these versions have five axes if they name none; older ones have no version.
 _VERSIONS_WITHOUT_AXES = (None, "0.1", "0.2", "0.3")
 _COLOR = re.compile("#?([0-9a-fA-F]{6})")
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """How one channel is called and shown; `color` is 0xRRGGBB.
+    """The label and display of one channel; `color`: 0xRRGGBB.
 
-    `window` are the values shown darkest and brightest, the first below the second.
+    `window`: the values shown darkest and brightest, the first less than the second.
     """
 
     label: str | None = None
@@ -50,9 +49,9 @@ NOTHING_SAID: Final = Channel()
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One array of a pyramid: its path relative to the group, and where its elements lie.
+    """One array of a pyramid: its path relative to the group, and the position of its elements.
 
-    `scale` and `translation` are as those of `coordinates.combined`.
+    `scale` and `translation`: see `coordinates.combined`.
     """
 
     path: str
@@ -64,8 +63,8 @@ class Level:
 class Pyramid:
     """The same picture in several resolutions, the finest first.
 
-    `problem` is a clause that says why there are no `levels`, None if there are. `axes` and `channels`
-    are as written: how they fit an array is told by `picture_of`.
+    `axes` and `channels`: as written; `picture_of` fits them to an array. `problem`: why there are no
+    `levels`, as a clause; None if there are.
     """
 
     name: str | None = None
@@ -77,12 +76,12 @@ class Pyramid:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What is known of an array as a picture.
+    """The description of an array as a picture.
 
-    `axes` has one for each dimension. `channels` is empty or has one for each element of the axis C,
-    or a single one where there is neither that axis nor samples. `display_range` is the range of the
-    values, the first below the second. `samples` tells that the last axis are the samples of each
-    pixel, red, green, blue, and alpha if it is 4 long.
+    `axes`: one for each dimension. `channels`: empty, or one for each element of the axis C, or one if
+    there is neither that axis nor samples. `display_range`: the range of the values, the first less than
+    the second. `samples`: whether the last axis has the samples of each pixel: red, green, blue, and alpha
+    if its length is 4.
     """
 
     axes: tuple[Axis, ...]
@@ -97,8 +96,8 @@ class Picture:
 def pyramids_of(group: GroupNode) -> tuple[Pyramid, ...]:
     """The pyramids that a group describes, those of OME-NGFF first.
 
-    `example.multiscale-arrays` adds one unless OME-NGFF, which says more, has its first array
-    already. Sources: OME-NGFF 0.4 and 0.5, "multiscales" metadata; ZEP 10, Multiscale arrays.
+    `example.multiscale-arrays` adds one, unless its first array is in a pyramid of OME-NGFF, which has more
+    metadata. Sources: OME-NGFF 0.4 and 0.5, "multiscales" metadata; ZEP 10, Multiscale arrays.
     """
     found = tuple(_described_by_ngff(members(group.raw_attributes)))
     known = {level.path for pyramid in found for level in pyramid.levels}
@@ -109,7 +108,7 @@ def pyramids_of(group: GroupNode) -> tuple[Pyramid, ...]:
 
 
 def level_of(pyramid: Pyramid, path: str) -> int | None:
-    """Which level the array at `path`, relative to the group, is; None if it is none."""
+    """The index of the level at `path`, relative to the group; None if no level has that path."""
     for index, level in enumerate(pyramid.levels):
         if level.path == path:
             return index
@@ -118,7 +117,7 @@ def level_of(pyramid: Pyramid, path: str) -> int | None:
 
 def _described_by_ngff(attributes: Document) -> Iterator[Pyramid]:
     ome = members(attributes.get("ome"))
-    old = "multiscales" not in ome  # they stood in the attributes themselves before 0.5
+    old = "multiscales" not in ome  # before 0.5, `multiscales` is a member of the attributes
     try:
         value = take_member(attributes if old else ome, "multiscales", [])
         multiscales = take_array(value, "multiscales")
@@ -134,7 +133,7 @@ def _described_by_ngff(attributes: Document) -> Iterator[Pyramid]:
 
 
 def _pyramid(value: object, where: str, channels: tuple[Channel, ...], *, old: bool) -> Pyramid:
-    """The pyramid that `value` describes. Raises `MetadataError` if it names no array."""
+    """Parse an element of `multiscales`. Raises `MetadataError` if it names no array."""
     multiscale = take_object(value, where)
     if "datasets" not in multiscale:
         raise MetadataError(f"{where}: datasets: is missing")
@@ -155,9 +154,11 @@ def _pyramid(value: object, where: str, channels: tuple[Channel, ...], *, old: b
 
 
 def _described_by_extension(group: GroupNode) -> Pyramid | None:
-    """What the last `example.multiscale-arrays` says; it may stand at another node, by reference."""
+    """The pyramid of the last `example.multiscale-arrays`, which may be that of a referenced node."""
     found = [acting for acting in group.active if isinstance(acting.extension, MultiscaleArrays)]
-    if not found or ".." in found[-1].array.split("/"):  # the way back takes names not known here
+    if not found or ".." in found[-1].array.split(
+        "/"
+    ):  # the path back needs the names of both nodes
         return None
     listed, array = found[-1].extension, found[-1].array
     assert isinstance(listed, MultiscaleArrays)
@@ -169,7 +170,7 @@ def _described_by_extension(group: GroupNode) -> Pyramid | None:
 
 
 def _path(value: object) -> str | None:
-    """The path that `value` is; None for what is none or leads to no node below."""
+    """`value` if it is the path of a node below, else None."""
     if not isinstance(value, str) or len(value) > _LONGEST_PATH:
         return None
     try:
@@ -179,7 +180,7 @@ def _path(value: object) -> str | None:
 
 
 def _axes(value: object) -> tuple[Description, ...] | None:
-    """The axes as objects (since 0.4) or names (0.3); one that is broken is not described."""
+    """The axes, written as objects (since 0.4) or names (0.3); a broken one has no description."""
     if not isinstance(value, list) or not 0 < len(value) <= MOST_AXES:
         return None
     return tuple(_axis(item) for item in value)
@@ -223,11 +224,11 @@ def _channel(value: object) -> Channel:
 
 
 def picture_of(node: ArrayNode, pyramid: Pyramid | None = None, level: int = 0) -> Picture:
-    """What is known of an array, which may be a level of a pyramid.
+    """The picture of an array, which may be a level of a pyramid.
 
-    Axes are called what OME-NGFF calls them, or else what the array itself does: `dimension_names`,
-    or `_ARRAY_DIMENSIONS` of xarray in Zarr v2. What does not fit the number of dimensions counts as
-    not said. `example.offset` moves the origin: the element it names is where the first one was.
+    Names of axes come from OME-NGFF, else from the array: `dimension_names`, or `_ARRAY_DIMENSIONS` of
+    xarray in Zarr v2. Metadata that do not fit the number of dimensions are ignored. `example.offset` moves
+    the origin: the element that it names gets the position of the first.
     """
     place = Level("")
     if pyramid is not None and 0 <= level < len(pyramid.levels):
@@ -277,7 +278,7 @@ def _origin(
         return translation
     if scale is None:
         if unit is not None or translation is not None:
-            return None  # nobody knows how long the way is
+            return None  # the distance is not known
         scale = 1.0
     elements = number(offset)
     return None if elements is None else number((translation or 0.0) - elements * scale)
@@ -286,7 +287,7 @@ def _origin(
 def _fitting_channels(
     node: ArrayNode, axes: tuple[Axis, ...], channels: tuple[Channel, ...]
 ) -> tuple[Channel, ...]:
-    """One for each element of the axis C; those that nothing is said of are without label."""
+    """One channel for each element of the axis C; those without metadata are `NOTHING_SAID`."""
     if not channels:
         return ()
     letters = [axis.letter for axis in axes]

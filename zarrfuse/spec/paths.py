@@ -12,7 +12,7 @@ from zarrfuse.spec.members import shown, take_array, take_string
 
 
 def take_paths_below(value: object, member: str) -> tuple[str, ...]:
-    """The relative paths that `value` lists: one or more, each once, all of nodes below.
+    """`value` if it is an array of one or more different relative paths of nodes below.
 
     Raises `MetadataError` naming `member` and the index of the first wrong one.
     """
@@ -27,13 +27,13 @@ def take_paths_below(value: object, member: str) -> tuple[str, ...]:
     seen = set()
     for index, path in enumerate(paths):
         if path in seen:
-            raise MetadataError(f"{member}[{index}]: {shown(path)} stands twice")
+            raise MetadataError(f"{member}[{index}]: {shown(path)} is listed twice")
         seen.add(path)
     return tuple(paths)
 
 
 def take_reference(value: object, member: str) -> str:
-    """The reference that `value` is: a relative path of names and `..` (ZEP 10, Sub-nodes).
+    """`value` if it is a reference: a relative path of names and `..` (ZEP 10, Sub-nodes).
 
     Raises `MetadataError` naming `member`.
     """
@@ -56,7 +56,7 @@ def _problem(path: str, refused: frozenset[str]) -> str | None:
 
 
 def target(path: str, reference: str) -> str | None:
-    """The node that `reference` leads to from the node `path`; None if that leaves the store."""
+    """The path of the node that `reference` at the node `path` names; None if it leaves the store."""
     segments = _segments(path)
     for segment in reference.split("/"):
         if segment != "..":
@@ -69,7 +69,7 @@ def target(path: str, reference: str) -> str | None:
 
 
 def relative(path: str, start: str) -> str:
-    """The shortest way to the node `path` from the node `start`; `""` from a node to itself."""
+    """The shortest relative path from the node `start` to the node `path`; `""` if they are the same."""
     here, there = _segments(start), _segments(path)
     common = _common(here, there)
     return "/".join([".."] * (len(here) - common) + there[common:])
@@ -89,9 +89,9 @@ def _common(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def title_of(name: str) -> str:
-    """What a node of that name is called outside of its store: `cells` for `cells.zarr`, `cells.ome.zarr`.
+    """A node's name without its ending: `cells` for `cells.zarr` and `cells.ome.zarr`.
 
-    A name that would be empty without its ending stays.
+    A name that would be empty stays.
     """
     title = name.removesuffix(".zarr")
     if title != name:

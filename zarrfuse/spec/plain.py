@@ -1,10 +1,10 @@
-"""What the `plain` view writes in place of a `zarr.json`: the same array or group in core Zarr v3.
+"""Writes the `zarr.json` of the `plain` view: the same array or group in core Zarr v3.
 
-Owns which nodes can be said in core Zarr v3 and the bytes that say them, for whole documents and for
-consolidated metadata alike. Used by the `plain` view. It must not know stores, or where chunks lie.
+Owns which nodes core Zarr v3 can describe, and the bytes of their documents and consolidated metadata. Used
+by the `plain` view. It must not know stores, or where chunks are stored.
 
-The layout is that of zarr-python 3.1 (`ArrayV3Metadata.to_dict`, `GroupMetadata.to_dict`, JSON with
-an indent of 2, ASCII), so that of a document that zarr-python wrote nothing changes but what has to.
+The layout is that of zarr-python 3.1 (`ArrayV3Metadata.to_dict`, `GroupMetadata.to_dict`, JSON with an
+indent of 2, ASCII), so that a document of zarr-python changes only where it must.
 """
 
 import json
@@ -27,16 +27,16 @@ CHUNK_KEYS = DefaultEncoding("/")
 """The chunk key encoding of every array in the `plain` view."""
 
 _DEEPEST_GROUPS = 32
-"""Groups with consolidated metadata in one another."""
+"""The largest nesting of groups with consolidated metadata."""
 _DEEPEST_VALUE = 100
-"""Arrays and objects in one another, in a member that is written anew."""
+"""The largest nesting of arrays and objects in a member that is written again."""
 _CONSOLIDATED_MEMBERS = frozenset({"kind", "must_understand", "metadata"})
 _CODEC_LISTS = {"sharding_indexed": ("codecs", "index_codecs")}
 """Members of a codec's configuration that list codecs."""
 
 
 def problem(node: Node) -> str | None:
-    """Why nobody could decode the chunks of a node of Zarr v3, as a clause, or None.
+    """Why no reader could decode the chunks of a node of Zarr v3, as a clause, or None.
 
     Source: Zarr v3 core specification, Array metadata (`fill_value`, `codecs`).
     """
@@ -46,29 +46,28 @@ def problem(node: Node) -> str | None:
         return "fill_value: is missing"
     kinds = [kind_of(codec.name) for codec in node.codecs]
     if None not in kinds and "array->bytes" not in kinds:
-        return "codecs: none of them makes bytes of an array"
+        return "codecs: must include an array->bytes codec"
     configurations = [codec.configuration for codec in node.codecs]
     written = {"data_type": node.data_type, "fill_value": node.fill_value, "codecs": configurations}
     for member, value in written.items():
         if _is_deeper(value, _DEEPEST_VALUE):
-            return f"{member}: more than {_DEEPEST_VALUE} values are in one another"
+            return f"{member}: is nested more than {_DEEPEST_VALUE} deep"
     return None
 
 
 def document(node: Node, written: bytes | None = None) -> bytes:
-    """The `zarr.json` that says in core Zarr v3 what `node`, one without a `problem`, is.
+    """The `zarr.json` in core Zarr v3 of a node without a `problem`.
 
-    `written` is the document as it is stored, if that is a `zarr.json`: it has what a node does not
-    keep, which are consolidated metadata, and configurations that are empty but there (some readers
-    want them). Extensions and storage transformers are left out: who reads this reads chunks for
-    which they have done their part.
+    `written`: the stored document, if it is a `zarr.json`. It has what a node does not keep: consolidated
+    metadata, and empty configurations, which some readers require. Extensions and storage transformers are
+    left out, as the view has already applied them to the chunks.
     """
     members = {} if written is None else decode_as_written(written)
     return _text(node, members, 0).encode()
 
 
 def _is_deeper(value: Any, limit: int) -> bool:
-    """Whether more than `limit` arrays and objects are in one another."""
+    """Whether arrays and objects are nested more than `limit` deep."""
     level = [value]
     for _ in range(limit + 1):
         below: list[Any] = []
@@ -116,7 +115,7 @@ def _group(node: GroupNode, written: Document, depth: int) -> Iterable[tuple[str
 
 
 def _data_type(value: Any) -> Any:
-    """A data type as its name where that says it all, which is what every reader takes."""
+    """A data type without a configuration as its name, which every reader understands."""
     extension = parse_extension(value, "data_type")
     if not extension.configuration:
         return extension.name
@@ -127,7 +126,7 @@ def _data_type(value: Any) -> Any:
 
 
 def _codecs(codecs: Sequence[Extension], written: Document) -> list[dict[str, Any]]:
-    """The codecs as objects; an empty configuration is kept where it is written."""
+    """The codecs as objects; an empty configuration is kept if it is in the stored document."""
     stored: Sequence[Any] = ()
     if "codecs" in written:
         stored = take_array(take_member(written, "codecs"), "codecs")
@@ -158,7 +157,7 @@ def _codec(codec: Extension, has_configuration: bool) -> dict[str, Any]:
 
 
 def _inner_codec(value: Any) -> Any:
-    """A codec in the configuration of another; as it is if it is none, which its reader will say."""
+    """A codec in the configuration of another; unchanged if it is wrong, which its reader reports."""
     try:
         codec = parse_extension(value, "codecs")
     except MetadataError:
@@ -170,9 +169,9 @@ def _inner_codec(value: Any) -> Any:
 
 
 def _consolidated(raw: msgspec.Raw, depth: int) -> str | None:
-    """Inline consolidated metadata with each document rewritten; None if one of them cannot be.
+    """Inline consolidated metadata with each document rewritten; None if one cannot be.
 
-    It then lacks nothing: it repeats what the nodes below say, and a reader without it asks them.
+    Without it, readers read the documents of the nodes below, which have the same metadata.
     """
     try:
         members = decode_as_written(bytes(memoryview(raw)))
@@ -196,7 +195,7 @@ def _consolidated(raw: msgspec.Raw, depth: int) -> str | None:
 
 def _consolidated_entry(entry: bytes, depth: int) -> str:
     node = parse_v3(entry)
-    if problem(node) is not None or node.references:  # what these lead to is not at hand here
+    if problem(node) is not None or node.references:  # which cannot be resolved without the store
         raise MetadataError("cannot be rewritten")
     return _text(node, decode_as_written(entry), depth + 1)
 
@@ -205,11 +204,11 @@ def _consolidated_entry(entry: bytes, depth: int) -> str:
 
 
 def _attributes(raw: msgspec.Raw) -> str:
-    """Attributes laid out anew without being decoded: their numbers stay as they are written."""
+    """Attributes with the layout of the document; they are not decoded, so that numbers stay as written."""
     if raw is NO_ATTRIBUTES:
         return "{}"
     text = bytes(memoryview(raw))
-    with suppress(RecursionError):  # valid all the same
+    with suppress(RecursionError):  # it stays as it is written
         text = msgspec.json.format(text, indent=2)
     return escaped(text).decode()
 
@@ -219,6 +218,6 @@ def _json(value: Any) -> str:
 
 
 def _object(members: Iterable[tuple[str, str]]) -> str:
-    """A JSON object of members whose values are JSON already."""
+    """A JSON object of members whose values are JSON text."""
     lines = [f"  {json.dumps(name)}: " + text.replace("\n", "\n  ") for name, text in members]
     return "{\n" + ",\n".join(lines) + "\n}" if lines else "{}"

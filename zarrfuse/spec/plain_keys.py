@@ -1,7 +1,7 @@
-"""How stored chunk keys relate to the folders `c/0/1` of the `default` chunk key encoding.
+"""Maps the folders `c/0/1` of the `default` chunk key encoding to folders of stored keys.
 
-Owns which encodings have a folder for each of those, and the spelling of one coordinate. Used by the
-`plain` view, so that it lists one stored folder for one that is shown wherever that is possible.
+Owns which encodings have a stored folder for each of them, so that the `plain` view lists one stored folder
+for one of its own where possible. Used by the `plain` view. It must not know stores.
 """
 
 import re
@@ -11,12 +11,12 @@ from typing import Literal
 
 from zarrfuse.spec.chunk_keys import ChunkKeyEncoding, DefaultEncoding, SuffixEncoding, V2Encoding
 
-# As long as those that `chunk_keys` decodes.
+# As many digits as `chunk_keys` decodes.
 _COORDINATE = re.compile("0|[1-9][0-9]{0,639}")
 
 
 def coordinate(name: str, count: int) -> int | None:
-    """The number that `name` spells as a chunk key does, if it is below `count`, else None."""
+    """The number `name`, spelled as in a chunk key, if it is below `count`, else None."""
     if _COORDINATE.fullmatch(name) is None:
         return None
     number = int(name)
@@ -25,11 +25,11 @@ def coordinate(name: str, count: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class KeyLayout:
-    """Where the chunks of an array lie among its stored keys.
+    """The folders in which the chunks of an array are stored.
 
-    `way`: `folders` where each folder `c/0` has a stored folder of its own, `flat` where all
-    chunks are in the array's folder, `unknown` for encodings from elsewhere. `lead` is the stored
-    folder of the whole grid, `""` for the array's own. `suffix` stands behind every key.
+    `way`: `folders` if each folder `c/0` has a stored folder, `flat` if all chunks are in the array's
+    folder, `unknown` for encodings of plug-ins. `lead`: the stored folder of the whole grid, `""` for the
+    array's own. `suffix`: the end of every key.
     """
 
     way: Literal["folders", "flat", "unknown"]
@@ -38,27 +38,24 @@ class KeyLayout:
 
     @property
     def nested(self) -> str | None:
-        """What the name of a folder ends in that is made for one chunk; None if there are none.
+        """The end of the name of a folder that holds a single chunk; None if there are no such folders.
 
-        A suffix `/data.tiff` makes the chunk `c/0/1` the file `data.tiff` in a folder `1`.
+        With the suffix `/data.tiff`, the chunk `c/0/1` is the file `data.tiff` in a folder `1`.
         """
         head, slash, _ = self.suffix.partition("/")
         return head if slash else None
 
     def folder(self, coords: Sequence[int]) -> str:
-        """The stored folder, relative to the array, of the chunks whose keys begin with `coords`.
+        """The stored folder, relative to the array, of the chunks whose coordinates begin with `coords`.
 
-        For the way `folders` only.
+        Only for `way` `folders`.
         """
         names = [str(number) for number in coords]
         return "/".join([self.lead, *names] if self.lead else names)
 
 
 def key_layout(encoding: ChunkKeyEncoding, ndim: int) -> KeyLayout:
-    """Where an encoding puts the chunks of an array of `ndim` dimensions.
-
-    The one chunk of a scalar counts as `flat`.
-    """
+    """The layout of an encoding for an array of `ndim` dimensions; that of a scalar is `flat`."""
     suffix = ""
     while isinstance(encoding, SuffixEncoding):
         suffix = encoding.suffix + suffix

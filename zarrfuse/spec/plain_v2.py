@@ -1,8 +1,8 @@
-"""Nodes of Zarr v2 said in the words of Zarr v3, where Zarr v3 has words for all of it.
+"""Translates nodes of Zarr v2 to Zarr v3, if Zarr v3 can describe them.
 
-Owns the translation of compressors, memory order, dimension names and what else xarray keeps in
-attributes; `v2_data_types` has data types and fill values. Used by the `plain` view. It must not know
-how a document is written down, or where chunks lie.
+Owns compressors, memory order, dimension names and other attributes of xarray; `v2_data_types` has data
+types and fill values. Used by the `plain` view. It must not know how a document is written, or where chunks
+are stored.
 """
 
 import base64
@@ -19,44 +19,45 @@ from zarrfuse.spec.data_types import DataType
 from zarrfuse.spec.members import Document, decode_as_written, decode_raw, refuse_unknown, shown
 from zarrfuse.spec.names import Extension
 from zarrfuse.spec.node import NO_ATTRIBUTES, ArrayNode, Node
-from zarrfuse.spec.v2_data_types import SaidType, said_fill_value, said_type
+from zarrfuse.spec.v2_data_types import TranslatedType, translated_fill_value, translated_type
 
 _DIMENSIONS = "_ARRAY_DIMENSIONS"
-"""The attribute in which xarray keeps the names of dimensions in Zarr v2."""
+"""The attribute of xarray with the names of dimensions, in Zarr v2."""
 _FILL_VALUE = "_FillValue"
-"""The attribute in which xarray keeps the value of what is missing, in Zarr v3."""
+"""The attribute of xarray with the value of missing elements, in Zarr v3."""
 _LARGEST_TYPESIZE = 255
 
 
 def as_v3(node: Node) -> Node:
-    """The node of Zarr v3 with the same chunks, elements and attributes as one of Zarr v2.
+    """Translate a node of Zarr v2 to one of Zarr v3 with the same chunks, elements and attributes.
 
-    What xarray makes of an array stays the same too, so its fill value, which xarray takes for the
-    value of what is missing in Zarr v2 alone, becomes an attribute. Other codecs of numcodecs, which
-    zarr-python calls `numcodecs.zlib` and so on, are not used: tensorstore 0.1.86 reads none of them,
-    but zlib and bz2 in Zarr v2, and zarr-python 3.1.6 writes wrong chunks with filters in order F.
+    xarray must see the same array too: in Zarr v2, but not in v3, it masks elements that equal the fill
+    value, so that becomes an attribute. Other codecs of numcodecs, which zarr-python calls `numcodecs.zlib`
+    and so on, are refused: tensorstore 0.1.86 reads zlib and bz2 in Zarr v2, but none of these in v3, and
+    zarr-python 3.1.6 writes wrong chunks with filters in order F.
 
-    Raises `MetadataError` that names the document and the member for which Zarr v3 has no word, or
-    for `.zattrs` that are no JSON object. Sources: Zarr v2 specification, Metadata; the codecs
-    `bytes`, `vlen-utf8`, `vlen-bytes`, `transpose`, `gzip`, `zstd` and `blosc` 1.0; xarray, Zarr
-    Encoding Specification.
+    Raises `MetadataError` that names the document and the member that Zarr v3 cannot describe, or
+    `.zattrs` that are not a JSON object. Sources: Zarr v2 specification, Metadata; the codecs `bytes`,
+    `vlen-utf8`, `vlen-bytes`, `transpose`, `gzip`, `zstd` and `blosc` 1.0; xarray, Zarr Encoding
+    Specification.
     """
     attributes = _attributes(node)
     if not isinstance(node, ArrayNode):
         return replace(node, zarr_format=3)
     try:
-        said = said_type(node.data_type, node.codecs[0].name if node.codecs else None)
-        codecs = _codecs(node, said)
-        fill_value = said_fill_value(node.fill_value, said.data_type)
+        translated = translated_type(node.data_type, node.codecs[0].name if node.codecs else None)
+        codecs = _codecs(node, translated)
+        fill_value = translated_fill_value(node.fill_value, translated.data_type)
     except MetadataError as error:
         raise MetadataError(f".zarray: {error}") from error
     names = _dimension_names(attributes, node.ndim)
     if names is not None:
-        node = replace(node, raw_attributes=_of_xarray(attributes, node, said.data_type, names))
+        attributes_v3 = _of_xarray(attributes, node, translated.data_type, names)
+        node = replace(node, raw_attributes=attributes_v3)
     return replace(
         node,
         zarr_format=3,
-        data_type=said.value,
+        data_type=translated.value,
         codecs=codecs,
         fill_value=fill_value,
         dimension_names=None if names is None else _each_once(names),
@@ -73,11 +74,11 @@ def _attributes(node: Node) -> Document:
         raise MetadataError(f".zattrs: {error}") from error
 
 
-# -- what xarray says in attributes
+# -- attributes of xarray
 
 
 def _dimension_names(attributes: Document, ndim: int) -> list[str] | None:
-    """What xarray says of the dimensions; None for anything that is not as many names."""
+    """The names of dimensions by xarray; None if they are not one string for each dimension."""
     if _DIMENSIONS not in attributes:
         return None
     try:
@@ -89,14 +90,14 @@ def _dimension_names(attributes: Document, ndim: int) -> list[str] | None:
 
 
 def _each_once(names: list[str]) -> tuple[str | None, ...]:
-    """The names, null for one that stands there before: tensorstore refuses a name twice."""
+    """The names, with None for repeated ones, which tensorstore refuses."""
     return tuple(None if name in names[:index] else name for index, name in enumerate(names))
 
 
 def _of_xarray(
     attributes: Document, node: ArrayNode, data_type: DataType, names: list[str]
 ) -> msgspec.Raw:
-    """The attributes as xarray writes them in Zarr v3; names that are there twice stay in them too."""
+    """The attributes as xarray writes them in Zarr v3; with repeated names, `_ARRAY_DIMENSIONS` stays."""
     members: dict[str, Any] = dict(attributes)
     if len(set(names)) == len(names):
         del members[_DIMENSIONS]
@@ -115,7 +116,7 @@ def _of_xarray(
 
 
 def _rounded(value: Any, data_type: DataType) -> Any:
-    """A fill value as an element of the array has it, with which xarray compares elements of Zarr v2."""
+    """A fill value with the precision of the elements, with which xarray compares them in Zarr v2."""
     if isinstance(value, list):
         return [_rounded(part, data_type) for part in value]
     layout = {16: "<e", 32: "<f"}.get(data_type.component_bits or 0)
@@ -131,7 +132,7 @@ def _rounded(value: Any, data_type: DataType) -> Any:
 def _missing_value(value: Any, data_type: DataType) -> Any:
     """`_FillValue` as xarray spells it in Zarr v3. Source: xarray, `FillValueCoder`.
 
-    Raises `TypeError` for what would become another value.
+    Raises `TypeError` for a value that would change.
     """
     if data_type.kind in ("bool", "int", "uint"):
         kept = bool(value) if data_type.kind == "bool" else int(value)
@@ -149,20 +150,20 @@ def _missing_value(value: Any, data_type: DataType) -> Any:
 # -- codecs
 
 
-def _codecs(node: ArrayNode, said: SaidType) -> tuple[Extension, ...]:
-    """The memory order, the filter that makes bytes of objects, and the compressor.
+def _codecs(node: ArrayNode, translated: TranslatedType) -> tuple[Extension, ...]:
+    """The codecs for the memory order, the filter that encodes objects, and the compressor.
 
-    `ArrayNode` keeps the filters in front of the compressor, and both under their numcodecs ids.
+    `node.codecs` are the filters and then the compressor, with their numcodecs ids as names.
     """
     is_transposed = node.order == "F" and node.ndim > 1
-    if said.data_type.variable:
+    if translated.data_type.variable:
         first, *others = node.codecs
         refuse_unknown(first.configuration, {"id"}, f"the codec {shown(first.name)}")
-        if is_transposed:  # zarr-python would read this, but write it wrong
-            raise MetadataError("order: objects are in order C in Zarr v3")
-        return (Extension(first.name, {}), *_compressor(others, said.data_type))
-    endian = {} if said.endian is None else {"endian": said.endian}
-    codecs = (Extension("bytes", endian), *_compressor(node.codecs, said.data_type))
+        if is_transposed:  # zarr-python reads it, but writes wrong chunks
+            raise MetadataError("order: must be C for objects in Zarr v3")
+        return (Extension(first.name, {}), *_compressor(others, translated.data_type))
+    endian = {} if translated.endian is None else {"endian": translated.endian}
+    codecs = (Extension("bytes", endian), *_compressor(node.codecs, translated.data_type))
     if is_transposed:
         order = list(reversed(range(node.ndim)))
         return (Extension("transpose", {"order": order}), *codecs)
@@ -176,7 +177,7 @@ def _compressor(codecs: Sequence[Extension], data_type: DataType) -> list[Extens
     *filters, last = codecs
     if filters or last.name not in _COMPRESSORS:
         name = filters[0].name if filters else last.name
-        raise MetadataError(f"the codec {shown(name)} is none of Zarr v3")
+        raise MetadataError(f"the codec {shown(name)} has no equivalent in Zarr v3")
     try:
         return [_COMPRESSORS[last.name](last.configuration, data_type.itemsize or 1)]
     except MetadataError as error:
@@ -205,7 +206,7 @@ def _blosc(compressor: Mapping[str, Any], itemsize: int) -> Extension:
     shuffle = _integer(compressor, "shuffle", 1, -1, 2)
     if shuffle == -1:  # numcodecs.blosc.AUTOSHUFFLE
         shuffle = 2 if itemsize == 1 else 1
-    if itemsize > _LARGEST_TYPESIZE:  # as blosc takes it
+    if itemsize > _LARGEST_TYPESIZE:  # as blosc does
         itemsize = 1
     if compressor.get("typesize") is not None:  # null: that of the data type
         itemsize = _integer(compressor, "typesize", itemsize, 1, _LARGEST_TYPESIZE)
@@ -227,8 +228,10 @@ _COMPRESSORS: dict[str, Callable[[Mapping[str, Any], int], Extension]] = {
 
 
 def _integer(members: Mapping[str, Any], name: str, default: int, lowest: int, highest: int) -> int:
-    """A member of a compressor; where it is left out, the default that numcodecs gives it."""
+    """A member of a compressor; `default`: that of numcodecs."""
     value = members.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-        raise MetadataError(f"{name}: {shown(value)} is no integer from {lowest} to {highest}")
+        raise MetadataError(
+            f"{name}: must be an integer from {lowest} to {highest}, not {shown(value)}"
+        )
     return value

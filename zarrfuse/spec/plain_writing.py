@@ -1,8 +1,8 @@
-"""What is stored when a `zarr.json` is written to the `plain` view, in place of what that shows.
+"""Translates a `zarr.json` that is written to the `plain` view to the document to store.
 
-Owns which members of the stored document stay (chunk key encoding, storage transformers, extensions
-and what else the view leaves out), which are taken from the one that is written, and what of that
-contradicts those that stay. Used by the `plain` view. It must not know stores, or who writes.
+Owns which members of the stored document stay (chunk key encoding, storage transformers, extensions and
+others that the view leaves out), which are replaced by written ones, and which written members contradict
+those that stay. Used by the `plain` view. It must not know stores.
 """
 
 import re
@@ -22,26 +22,27 @@ from zarrfuse.spec.plain import CHUNK_KEYS, document, problem
 from zarrfuse.spec.surrogates import escaped
 
 Below: TypeAlias = Callable[[str], bytes | None]
-"""The stored `zarr.json` of the node at a path below a group, or None."""
+"""Returns the stored `zarr.json` of the node at a path below a group, or None."""
 
 _CONSOLIDATED = "consolidated_metadata"
 _KEPT = frozenset({"chunk_key_encoding", "storage_transformers", "extensions", CONTEXT})
-"""Members that stay as they are stored."""
+"""Members that stay as stored."""
 _CORE = KNOWN_MEMBERS - _KEPT
 _INDENT = re.compile(rb"\s*\{\r?\n( *)")
 
 
 def stored_document(written: bytes, stored: bytes | None, below: Below | None = None) -> bytes:
-    """The document to store when `written` is given in place of what `plain` shows of `stored`.
+    """The document to store when `written` replaces the document that `plain` shows for `stored`.
 
-    Where there is none, or one that must not be loaded, it is `written`, whatever that is; where
-    nothing changes, `stored`. Else its chunk key encoding, storage transformers, extensions, context
-    and members that may be ignored stay, and the rest is what is written. Consolidated metadata are
-    kept so for each node that `below` knows, too. Raises `Contradiction`, a sentence that starts
-    with `zarr.json:` and the member, for a document that nobody could read as a node, one that
-    describes another type of node, keys or transformers that are neither those that are shown nor
-    those that are stored, and for another chunk shape, data type or other codecs where chunks are
-    stored in parts of given sizes.
+    Without a stored document, or with one that must not be loaded, it is `written`, even if that is broken.
+    If nothing changes, it is `stored`. Else chunk key encoding, storage transformers, extensions, context
+    and members that may be ignored stay as stored, and the other members are those of `written`.
+    Consolidated metadata are translated in the same way, for each node that `below` returns.
+
+    Raises `Contradiction`, a sentence that starts with `zarr.json:` and the member, for a document that
+    does not describe a node, another node type, a chunk key encoding or transformers that are neither the
+    shown nor the stored ones, and, if parts have declared sizes, another chunk shape, data type or other
+    codecs.
     """
     if stored is None:
         return written
@@ -56,7 +57,7 @@ def stored_document(written: bytes, stored: bytes | None, below: Below | None = 
 
 
 class _Merge:
-    """One document that is written over another, and what each of them is as it is shown."""
+    """A written and a stored document, each also as `plain` shows it."""
 
     def __init__(
         self, written: bytes, after: Node, stored: bytes, before: Node, below: Below | None
@@ -69,7 +70,7 @@ class _Merge:
         self._given = _resolved(self._given_members)
         self._own = _resolved(self._own_members)
         self._shown_after = decode_as_written(document(after, written))
-        self._shown_before: Document = {}  # nothing, where nobody could have read it
+        self._shown_before: Document = {}  # empty if the view could not show it
         if problem(before) is None:
             self._shown_before = decode_as_written(document(before, stored))
 
@@ -85,17 +86,18 @@ class _Merge:
         members = self._own_members
         if CONTEXT in members:
             text = self._laid_out(_changed(members, changes, _meant_names(members)))
-            # A context may give a name in what is written another meaning.
+            # The stored context may change the meaning of a written name.
             if self._is_as_written(text):
                 return text
         text = self._laid_out(_changed(self._own, changes, {}))
         try:
             parse_v3(text)
         except NodeError as error:
-            raise Contradiction(f"{error}, with what is stored of the node and stays") from error
+            message = f"{error}, together with the stored members that stay"
+            raise Contradiction(message) from error
         return text
 
-    # -- what contradicts --------------------------------------------------------------------
+    # -- contradictions ----------------------------------------------------------------------
 
     def _check_kept(self) -> None:
         before, after = self._before, self._after
@@ -104,7 +106,7 @@ class _Merge:
             own = take_member(self._own, member, None)
             is_new = member == "extensions" and not own
             if given and not is_new and not _same(given, own):
-                raise _refused(member, "is not shown here and stays as it is stored")
+                raise _refused(member, "cannot be changed in this view")
         if isinstance(before, ArrayNode) and isinstance(after, ArrayNode):
             given, own = (
                 take_member(members, "chunk_key_encoding") for members in (self._given, self._own)
@@ -113,8 +115,7 @@ class _Merge:
             if keys not in (CHUNK_KEYS, before.chunk_keys) and not _same(given, own):
                 raise _refused(
                     "chunk_key_encoding",
-                    'is neither the default one with "/", which is shown here, nor the stored one, '
-                    "which stays",
+                    'must be the default one with "/", which this view shows, or the stored one',
                 )
             if _has_sized_parts(before) and self._shown_before:
                 self._check_parts(before, after)
@@ -131,13 +132,13 @@ class _Merge:
                 changed = changed or member
         if changed is not None:
             raise _refused(
-                changed, "cannot be changed, because chunks are stored in parts of given sizes"
+                changed, "cannot be changed, because chunks are stored in parts of declared sizes"
             )
 
-    # -- what changes ------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------
 
     def _changes(self) -> dict[str, msgspec.Raw | None]:
-        """The members to store in place of those that are; None for one that is gone."""
+        """The members to store in place of the stored ones; None for one to delete."""
         changes: dict[str, msgspec.Raw | None] = {}
         for name in (*self._given, *(self._shown_before.keys() - self._given.keys())):
             if name in _KEPT:
@@ -154,10 +155,10 @@ class _Merge:
         return changes
 
     def _keeps_something(self, changes: Mapping[str, msgspec.Raw | None]) -> bool:
-        """Whether anything of what is stored would be lost with the document as it is written."""
+        """Whether storing the written document as it is would lose anything that is stored."""
         if not self._own.keys() <= KNOWN_MEMBERS or CONTEXT in self._own_members:
             return True
-        # Of these, what is shown says less.
+        # The shown document has less of these.
         kept = self._own.keys() - changes.keys()
         if _CONSOLIDATED in kept or any(
             self._mark in memoryview(self._own[n]).tobytes() for n in kept
@@ -172,7 +173,7 @@ class _Merge:
         """The document of these members, indented as the stored one is."""
         text = msgspec.json.encode(members)
         indented = _INDENT.match(self._stored)
-        with suppress(RecursionError):  # valid all the same
+        with suppress(RecursionError):  # it is stored without indents
             text = msgspec.json.format(text, indent=len(indented[1]) if indented else 0)
         return escaped(re.sub(b'"' + re.escape(self._mark) + b'([^"]*)"', rb"\1", text))
 
@@ -212,7 +213,7 @@ def _has_sized_parts(node: ArrayNode) -> bool:
 
 
 def _mark(*documents: bytes) -> bytes:
-    """What is in none of these documents."""
+    """A string that is in none of these documents."""
     mark = b"constant:"
     while any(mark in text for text in documents):
         mark += b":"
@@ -220,7 +221,7 @@ def _mark(*documents: bytes) -> bytes:
 
 
 def _decoded(document: bytes, mark: bytes) -> Document:
-    """The members of a document; what is no JSON, such as NaN, is a string that begins with `mark`."""
+    """The members of a document; NaN and Infinity, which are not JSON, become strings with `mark`."""
     return decode_as_written(quote_constants(document, mark))
 
 
@@ -229,7 +230,7 @@ def _resolved(members: Document) -> Document:
 
 
 def _meant_names(members: Document) -> Mapping[str, str]:
-    """What each member of a document with a context is, where that is not its name."""
+    """The meaning of each member of a document with a context, if it is not its name."""
     context = {CONTEXT: members[CONTEXT]}
     meant = {}
     for name in members.keys() - KNOWN_MEMBERS - {CONTEXT}:
@@ -240,7 +241,7 @@ def _meant_names(members: Document) -> Mapping[str, str]:
 def _changed(
     members: Document, changes: Mapping[str, msgspec.Raw | None], meant: Mapping[str, str]
 ) -> Document:
-    """`members` with these changes, in their order, what is new behind them."""
+    """`members` with these changes, in the same order; new members are appended."""
     left = dict(changes)
     merged: Document = {}
     for name, raw in members.items():
@@ -252,7 +253,7 @@ def _changed(
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are one; 1, 1.0 and true are not."""
+    """Whether two JSON values are equal; 1, 1.0 and true are not."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -261,9 +262,9 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _agree(one: Any, other: Any) -> bool:
-    """Whether two values are the same but for members that one of them leaves out.
+    """Whether two values are equal, except for members that only one of them has.
 
-    Some writers spell out what a codec does by default.
+    Some writers write the defaults of a codec.
     """
     if isinstance(one, dict) and isinstance(other, dict):
         return all(_agree(one[name], other[name]) for name in one.keys() & other.keys())
@@ -276,9 +277,9 @@ def _agree(one: Any, other: Any) -> bool:
 
 
 def _consolidated(given: msgspec.Raw, below: Below) -> msgspec.Raw:
-    """Consolidated metadata with each document as its node is stored; as given if they are none.
+    """Consolidated metadata with each document translated to the one to store; unchanged if broken.
 
-    A document that contradicts the one of its node, which may have changed since, stays as given.
+    A document that contradicts the stored one of its node, which may have changed, stays as written.
     """
     try:
         members = decode_as_written(bytes(memoryview(given)))

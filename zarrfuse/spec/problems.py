@@ -1,23 +1,23 @@
-"""One rule that a metadata document breaks.
+"""A rule that a metadata document breaks, as a value.
 
-Used by those parts of `zarrfuse.spec` that look for everything wrong instead of stopping at the
-first. It must not know what the rules are.
+Used by the parts of `zarrfuse.spec` that report every problem instead of raising the first. It must not
+know the rules.
 """
 
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 Rule: TypeAlias = tuple[str, str]
-"""Where a rule stands: document and section."""
+"""The document and section of a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with one member.
+    """A problem of one member.
 
-    `member` is its path below the member that was looked at, which is put in front of it as it is:
-    `codecs` and `[1]: configuration: level`. It is empty for that member itself. `clause` says what
-    is wrong, without a subject: `must be from 0 to 9, not 12`.
+    `member`: its path below the checked member, which is prepended as it is: `codecs` and
+    `[1]: configuration: level`; empty for the checked member itself. `clause`: what is wrong, without a
+    subject: `must be from 0 to 9, not 12`.
     """
 
     member: str
@@ -25,7 +25,7 @@ class Problem:
     rule: Rule
 
     def below(self, member: str) -> "Problem":
-        """The same problem, as seen from where `member` holds the path of this one."""
+        """The same problem with `member` in front of its path."""
         return replace(self, member=member + self.member)
 
     def __str__(self) -> str:

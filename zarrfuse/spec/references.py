@@ -1,9 +1,8 @@
-"""What acts on a node because the node refers to another one (ZEP 10, Application to sub-nodes).
+"""Resolves references between nodes (ZEP 10, Application to sub-nodes).
 
-Owns the way from a reference to the extensions it stands for, over several nodes if these refer
-further, and the refusal of ways that leave the store or lead back. Used by the views. It must not
-know how a node is read: who asks gives a function for that, which is called with the paths that are
-referred to and no others.
+Replaces a reference by the extensions of the other node, which may refer to further nodes, and refuses
+references that leave the store or form a loop. Used by views and `check`. It must not know how a node is
+read: the caller passes a function that loads the node at a path.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +15,10 @@ from zarrfuse.spec.node import ArrayNode, Node, interpret
 from zarrfuse.spec.paths import relative, target
 
 Load: TypeAlias = Callable[[str], Node]
-"""The node at a path, as `parse_v3` gives it; raises `MetadataError`, one sentence, if there is none
-or it cannot be loaded."""
+"""Returns the node at a path, like `parse_v3`; raises `MetadataError`, a sentence, if there is none or it
+cannot be loaded."""
 
-# No sane hierarchy comes near: so that a hostile one costs no more than that to look at one node.
+# They bound the cost of one node in a hostile hierarchy.
 _MOST_IN_A_ROW = 32
 _MOST_NODES = 64
 
@@ -32,7 +31,7 @@ class _Placed(NamedTuple):
 
 
 class _Loop(MetadataError):
-    """A way that leads back; each of `members` must be refused, wherever one begins."""
+    """References that form a loop over the nodes `members`: all of them are refused."""
 
     def __init__(self, message: str, members: frozenset[str]) -> None:
         super().__init__(message)
@@ -40,23 +39,23 @@ class _Loop(MetadataError):
 
 
 def resolve(node: Node, path: str, load: Load) -> Node:
-    """`node`, which lies at `path`, with its references followed: nothing is pending in it.
+    """The node at `path` with its references resolved.
 
-    What is referred to stands before the node's own extensions in `active`. Raises `MetadataError`,
-    starting with the member, if a reference leaves the store or leads back, or if one that must be
-    understood leads to nothing; one that need not is added to `ignored`.
+    The extensions of other nodes come before the node's own in `active`. Raises `MetadataError` that starts
+    with the member if a reference leaves the store or is part of a loop, or if one that must be understood
+    finds no extension; one that need not be understood is added to `ignored`.
     """
     if not node.references:
         return node
-    placed, ignored = _Way(load).follow(node, path, (path,))
+    placed, ignored = _Resolver(load).follow(node, path, (path,))
     active = tuple(replace(acting, array=relative(path, origin)) for acting, origin in placed)
     complete = replace(node, active=active, references=(), ignored=node.ignored + tuple(ignored))
-    # Its own have acted on it when it was read; they stand last.
+    # Its own extensions, the last ones, were applied when it was parsed.
     return interpret(complete, active[: len(active) - len(node.active)])
 
 
-class _Way:
-    """The nodes seen on the way from one node; each is loaded and followed once."""
+class _Resolver:
+    """Resolves the references of one node; each other node is loaded and resolved once."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -65,8 +64,11 @@ class _Way:
     def follow(
         self, node: Node, path: str, trail: tuple[str, ...]
     ) -> tuple[list[_Placed], list[str]]:
-        """(what acts on a node, the names of ignored references); `trail` ends at the node."""
-        # By place and entry: many ways may lead to one, and it acts once.
+        """(the active extensions of a node, the names of ignored references).
+
+        `trail`: the paths from the first node to this one.
+        """
+        # By origin and entry: an extension that several references reach acts once.
         placed: dict[tuple[str, int], _Placed] = {}
         ignored = []
         for reference in node.references:
@@ -78,7 +80,7 @@ class _Way:
                 shown = " -> ".join(f"/{member}" for member in (*members, there))
                 raise _Loop(f"{reference.title} leads back: {shown}", frozenset(members))
             try:
-                for each in _taken(reference, node, there, self._at(there, trail)):
+                for each in _selected(reference, node, there, self._at(there, trail)):
                     placed.setdefault((each.origin, id(each.active.listed)), each)
             except MetadataError as error:
                 if isinstance(error, _Loop) and path in error.members:
@@ -116,21 +118,23 @@ class _Way:
         return placed
 
 
-def _taken(reference: Reference, node: Node, there: str, found: Sequence[_Placed]) -> list[_Placed]:
-    """What a reference of `node` stands for, out of all that acts on the node `there`."""
+def _selected(
+    reference: Reference, node: Node, there: str, found: Sequence[_Placed]
+) -> list[_Placed]:
+    """The extensions that a reference of `node` takes from those of the node `there`."""
     kind = reference.kind
     if kind is None:
         return [placed for placed in found if placed.active.kind.inherited]
-    taken = [placed for placed in found if placed.active.kind is kind]
-    if not taken:
+    selected = [placed for placed in found if placed.active.kind is kind]
+    if not selected:
         raise MetadataError(f"/{there} has no extension {kind.name}")
     if kind.inherited:
-        return taken
-    # What is not inherited acts as if it stood here, so it has to go with this node.
+        return selected
+    # One that is not inherited acts as if it were listed here, so it must be valid for this node.
     shape = node.shape if isinstance(node, ArrayNode) else None
     return [
         placed._replace(
             active=replace(placed.active, extension=configured(kind, placed.active.listed, shape))
         )
-        for placed in taken
+        for placed in selected
     ]

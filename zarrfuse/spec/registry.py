@@ -1,8 +1,8 @@
-"""Which class stands behind the name of an extension: ours, or one that is installed.
+"""Finds the class of an extension by name: a built-in one, or one of an installed plug-in.
 
-Owns the look-up by name and by alias that is the same at every extension point which others can add
-to: chunk key encodings, storage transformers and generic extensions. It must not know what the
-classes do, and nothing installed may end the program: what fails is told of where it is named.
+Owns the lookup by name and alias for every extension point that takes plug-ins: chunk key encodings,
+storage transformers and generic extensions. A plug-in that fails is an error of the metadata that name it,
+never the end of the program. It must not know what the classes do.
 """
 
 import threading
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class PlugInError(MetadataError):
-    """Something installed fails, which is no fault of the metadata that names it."""
+    """A plug-in fails; the metadata that name it may be right."""
 
 
 class _Named(Protocol):
-    """What a registered class has, besides `aliases`: other names of it, if it has any."""
+    """A class with a name; it may also have `aliases`, a tuple of other names."""
 
     name: ClassVar[str]
 
@@ -31,15 +31,14 @@ T = TypeVar("T")
 
 
 class Registry(Generic[K]):
-    """The classes of one extension point, by all their names.
+    """The classes of one extension point, by name and alias.
 
-    A class has a `name` and may have `aliases`: a URI that later became a raw name, or the other way
-    (ZEP 9, Phase 3). Ours are found first, and nobody can replace them; then the entry point of that
-    name in `group`; then whatever installed class says that it has that name or alias. Only a name
-    that is not ours costs an import of `importlib.metadata`, and only one that is no entry point
-    loads all of them, once.
+    Aliases are needed where a URI later became a raw name, or the reverse (ZEP 9, Phase 3). `find` tries
+    in this order: the built-in classes, which plug-ins cannot replace; the entry point of that name in
+    `group`; all installed classes with that name or alias. Only a name that is not built in costs an
+    import of `importlib.metadata`, and only one without an entry point loads all plug-ins, once.
 
-    What is installed must be a subclass of `base`, if there is one.
+    Plug-ins must be subclasses of `base`.
     """
 
     def __init__(
@@ -54,10 +53,10 @@ class Registry(Generic[K]):
         self._lock = threading.RLock()
 
     def find(self, name: str) -> type[K] | None:
-        """The class that `name` stands for, or None if nobody knows it.
+        """The class with this name or alias, or None.
 
-        Raises `PlugInError`, a clause with the name, if it is installed and fails to load, or if
-        several installed classes have it as an alias.
+        Raises `PlugInError`, a clause with the name, if the plug-in fails to load, or if several have the
+        name as an alias.
         """
         found = self._built_in.get(name)
         if found is not None:
@@ -69,18 +68,18 @@ class Registry(Generic[K]):
             claims = self._aliases().get(name, [])
         if len({cls for _, cls in claims}) > 1:
             both = " and ".join(point for point, _ in claims)
-            raise PlugInError(f"{shown(name)} is an alias of several that are installed: {both}")
+            raise PlugInError(f"{shown(name)} is an alias of several plug-ins: {both}")
         return claims[0][1] if claims else None
 
     def unknown(self, name: str) -> str:
-        """That nobody knows `name`, as a clause: with what is installed and could not be asked."""
+        """A clause that `name` is not known, with the plug-ins that failed to load."""
         clause = f"{shown(name)} is not known here"
         with self._lock:
             failing = ", ".join(map(shown, self._failing))
         return f"{clause}; installed but failing: {failing}" if failing else clause
 
     def forget(self) -> None:
-        """Look for installed classes anew: after something was installed."""
+        """Forget the plug-ins, so that the next lookup finds newly installed ones."""
         with self._lock:
             self._points = self._by_alias = None
             self._failing = []
@@ -89,7 +88,7 @@ class Registry(Generic[K]):
         if self._points is None:
             from importlib.metadata import entry_points  # noqa: PLC0415
 
-            # Of two with one name, that of the package which an import would find.
+            # Of two with the same name, that of the package first on the import path.
             points: dict[str, EntryPoint] = {}
             for point in entry_points(group=self.group):
                 points.setdefault(point.name, point)
@@ -103,7 +102,7 @@ class Registry(Generic[K]):
                 try:
                     cls, names = foreign(name, lambda point=point: self._with_names(point))  # type: ignore[misc]
                 except PlugInError:
-                    self._failing.append(name)  # why is told where it is named itself
+                    self._failing.append(name)  # the reason is in the error for its own name
                     continue
                 for alias in names:
                     found.setdefault(alias, []).append((name, cls))
@@ -122,16 +121,16 @@ class Registry(Generic[K]):
 
 
 def foreign(name: str, call: Callable[[], T]) -> T:
-    """`call()`, which is code that somebody else installed under `name`.
+    """The result of `call`, which runs code of the plug-in `name`.
 
-    Raises `MetadataError` as it is, and whatever else is raised as `PlugInError`, a clause with the
-    name: metadata that names a broken plug-in is refused, and the mount lives.
+    A `MetadataError` passes. Any other exception becomes a `PlugInError`, a clause with the name, so that a
+    broken plug-in makes one node unreadable and does not end the mount.
     """
     try:
         try:
             return call()
         except MetadataError as error:
-            str(error)  # it ends up in a sentence, and may fail to say what it is
+            str(error)  # fails here rather than in a message, if it fails
             raise
     except (MetadataError, KeyboardInterrupt):
         raise

@@ -1,10 +1,10 @@
-r"""Lone surrogates in JSON: half a character, such as `"\ud800"`, which a program left that cut a string.
+r"""Lone surrogates in JSON: half a UTF-16 pair, such as `"\ud800"`, of a string that was cut.
 
-The grammar of JSON has them (RFC 8259, section 8.2), and Python's `json` reads and writes them, so
-documents of zarr-python may hold some. msgspec refuses them, escaped or not, where it decodes a string; but
-strings that it passes over may hold the three bytes that UTF-8 would have for a surrogate. So inside
-zarrfuse undecoded JSON (`msgspec.Raw`) holds these, and documents that are written hold escapes. Used by
-`members`, `node_v2`, `plain` and `plain_writing`.
+The grammar of JSON permits them (RFC 8259, section 8.2), and Python's `json` reads and writes them, so
+documents of zarr-python may have them. msgspec refuses them in strings that it decodes, but skips them in
+others, if they are the three bytes of a surrogate in UTF-8. So undecoded JSON (`msgspec.Raw`) has these
+bytes inside zarrfuse, and written documents have escapes. Used by `members`, `node_v2`, `plain` and
+`plain_writing`.
 """
 
 import json
@@ -12,7 +12,7 @@ import re
 from math import isfinite
 from typing import Any
 
-# An escape of a pair, of a lone surrogate (the group), or any other: backslashes stand in strings only.
+# An escape of a pair, of a lone surrogate (the group), or any other; only strings have backslashes.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|u([dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -23,7 +23,7 @@ _CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def unescaped(document: bytes) -> bytes:
-    """JSON with each escape of a lone surrogate replaced by the three bytes of it."""
+    """JSON with each escape of a lone surrogate replaced by its three bytes."""
 
     def replaced(found: re.Match[bytes]) -> bytes:
         digits = found[1]
@@ -33,29 +33,29 @@ def unescaped(document: bytes) -> bytes:
 
 
 def escaped(document: bytes) -> bytes:
-    """The reverse of `unescaped`: JSON that is UTF-8."""
+    """The inverse of `unescaped`: JSON that is UTF-8."""
     return _BYTES.sub(
         lambda found: b"\\u%04x" % ord(found[0].decode("utf-8", "surrogatepass")), document
     )
 
 
 def without(document: bytes) -> bytes:
-    """`document`, which is `unescaped`, with U+FFFD in place of each."""
+    """An `unescaped` document with U+FFFD in place of each lone surrogate."""
     return _BYTES.sub("\ufffd".encode(), document)
 
 
 def held_by(text: str) -> bool:
-    """Whether a string holds one."""
+    """Whether a string has a lone surrogate."""
     return _CHARACTER.search(text) is not None
 
 
 def held_by_json(document: bytes) -> bool:
-    """Whether JSON holds one, escaped or not."""
+    """Whether JSON has a lone surrogate, escaped or not."""
     return _BYTES.search(unescaped(document)) is not None
 
 
 def decoded(document: bytes) -> Any:
-    """The value of JSON that msgspec refuses for them. Raises `ValueError`, `RecursionError`."""
+    """The value of JSON with lone surrogates. Raises `ValueError`, `RecursionError`."""
     text = document.decode("utf-8", "surrogatepass")
     return json.loads(text, parse_constant=_finite, parse_float=_finite)
 

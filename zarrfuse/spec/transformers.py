@@ -1,8 +1,7 @@
-"""What the `storage_transformers` of an array say: which parts its chunks are stored as.
+"""Parses the member `storage_transformers` of an array: the parts of its chunks.
 
-Owns the registry of storage transformers and the decision whether an array that lists others may be
-loaded. Used by `node` alone. It must not know stores: a transformer that does more than join parts
-cannot be added here.
+Owns the registry of storage transformers, and whether an array with unknown ones may be loaded. Used by
+`node_v3`. It must not know stores: plug-ins can only join parts.
 """
 
 from zarrfuse.errors import MetadataError
@@ -22,10 +21,10 @@ TRANSFORMERS: Registry[ConcatParts] = Registry(ENTRY_POINTS, (ConcatParts,), Con
 def judge_transformers(
     value: object, chunk_keys: ChunkKeyEncoding, ndim: int
 ) -> tuple[StoredParts | None, tuple[str, ...]]:
-    """(the parts a chunk is stored as, None for one piece; the names of ignored transformers).
+    """(the parts of a chunk, None if it is stored in one piece; the names of ignored transformers).
 
-    Raises `MetadataError` for one that must be understood and is not known, or is wrong (Zarr v3
-    core specification, Storage transformers; Concatenate Parts Storage Transformer).
+    Raises `MetadataError` for one that is wrong, or must be understood and is not known (Zarr v3 core
+    specification, Storage transformers; Concatenate Parts Storage Transformer).
     """
     transformers = []
     ignored = []
@@ -59,5 +58,5 @@ def _configured(kind: type[ConcatParts], extension: Extension) -> ConcatParts:
     name = extension.name
     made = foreign(name, lambda: kind.from_configuration(extension.configuration))
     if not isinstance(made, ConcatParts):
-        raise PlugInError(f"{name}: from_configuration gives something else")
+        raise PlugInError(f"{name}: from_configuration returns no ConcatParts")
     return made

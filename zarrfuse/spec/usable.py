@@ -1,8 +1,7 @@
-"""What can be used of attributes: members, numbers and text.
+"""Takes usable values out of attributes, and None for broken ones, where `spec.members` raises.
 
-Attributes are written by all kinds of programs, and the data can be read without them. So what is
-broken is left out, where `members` refuses. Used by `coordinates`, `dimensions` and `ome`. It must
-not know what the values mean.
+All kinds of programs write attributes, and data can be read without them. Used by `coordinates`,
+`dimensions` and `ome`. It must not know what the values mean.
 """
 
 import math
@@ -16,7 +15,7 @@ _MOST_CHARACTERS = 1000
 
 
 def members(raw: msgspec.Raw | None) -> Document:
-    """The members of an object, each undecoded, since some may be large; none of anything else."""
+    """The members of an object, each undecoded, as some may be large; no members for another type."""
     if raw is None:
         return {}
     try:
@@ -26,7 +25,7 @@ def members(raw: msgspec.Raw | None) -> Document:
 
 
 def number(value: object) -> float | None:
-    """`value` as a float; None for what is no number, infinite, NaN or beyond a float."""
+    """`value` as a float; None if it is not a number, not finite, or too large."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
@@ -37,15 +36,15 @@ def number(value: object) -> float | None:
 
 
 def value_range(low: object, high: object) -> tuple[float, float] | None:
-    """(low, high) if both are numbers, and the first is the lower one."""
+    """(low, high) if both are numbers, and low is less than high."""
     start, end = number(low), number(high)
     return (start, end) if start is not None and end is not None and start < end else None
 
 
 def text(value: object) -> str | None:
-    """`value` if it is a string with something in it: printable characters, at most 1000.
+    """The printable text of a string, at most 1000 characters; None if there is none.
 
-    What cannot be printed becomes a space, so that it can stand in XML and on a terminal.
+    Other characters become spaces, so that the text can be used in XML and on a terminal.
     """
     if not isinstance(value, str):
         return None

@@ -1,7 +1,6 @@
-"""The data types and fill values of Zarr v2 in the words of Zarr v3.
+"""Translates data types and fill values of Zarr v2 to Zarr v3, as zarr-python writes them.
 
-Owns which `dtype` is which `data_type`, and how a fill value is spelled there, both as zarr-python
-writes them. Used by `plain_v2`. It must not know compressors, attributes or chunks.
+Used by `plain_v2`. It must not know compressors, attributes or chunks.
 """
 
 import re
@@ -32,10 +31,10 @@ _OBJECTS: Final = {"vlen-utf8": "string", "vlen-bytes": "variable_length_bytes"}
 
 
 @dataclass(frozen=True, slots=True)
-class SaidType:
-    """A data type: `value` is its JSON, `data_type` what is known of it.
+class TranslatedType:
+    """A data type of Zarr v3: its JSON `value`, and its parsed `data_type`.
 
-    `endian` is the byte order where an element has several bytes that can be in either.
+    `endian`: the byte order, if the type has one.
     """
 
     value: Any
@@ -43,19 +42,21 @@ class SaidType:
     endian: str | None = None
 
 
-def said_type(dtype: object, object_codec: str | None) -> SaidType:
-    """The data type of Zarr v3 whose elements the `bytes` codec, or `object_codec`, stores alike.
+def translated_type(dtype: object, object_codec: str | None) -> TranslatedType:
+    """The data type of Zarr v3 that the `bytes` codec, or `object_codec`, encodes in the same way.
 
-    `object_codec`: the first filter, by its numcodecs id. Raises `MetadataError` naming `dtype`.
+    `object_codec`: the numcodecs id of the first filter. Raises `MetadataError` naming `dtype`.
     Sources: Zarr v2 specification, Data type encoding; Zarr v3 core specification, Data types; the
     registered types `string`, `numpy.datetime64`, `numpy.timedelta64`, and those of zarr-python.
     """
     text = dtype if isinstance(dtype, str) else ""
     if text == "|O":
         if object_codec not in _OBJECTS:
-            raise MetadataError("dtype: objects are stored in a way that Zarr v3 has not")
+            raise MetadataError(
+                f"dtype: objects with the filter {shown(object_codec)} have no type in Zarr v3"
+            )
         value: Any = _OBJECTS[object_codec]
-        return SaidType(value, parse_data_type(value))
+        return TranslatedType(value, parse_data_type(value))
     if number := _NUMBER.fullmatch(text):
         order, value = number[1], _NUMBERS.get(number[2] + number[3])
     elif string := _TEXT.fullmatch(text):
@@ -65,13 +66,13 @@ def said_type(dtype: object, object_codec: str | None) -> SaidType:
     else:
         order, value = "", None
     if value is None:
-        raise MetadataError(f"dtype: {shown(dtype)} is no data type of Zarr v3")
+        raise MetadataError(f"dtype: {shown(dtype)} has no equivalent in Zarr v3")
     data_type = parse_data_type(value, "dtype")
     if not data_type.byte_order:
-        return SaidType(value, data_type)
+        return TranslatedType(value, data_type)
     if order == "|":
-        raise MetadataError(f"dtype: {shown(dtype)} does not say its byte order")
-    return SaidType(value, data_type, "little" if order == "<" else "big")
+        raise MetadataError(f"dtype: {shown(dtype)} has no byte order")
+    return TranslatedType(value, data_type, "little" if order == "<" else "big")
 
 
 def _fixed(kind: str, length: int) -> dict[str, Any]:
@@ -85,11 +86,11 @@ def _time(kind: str, factor: str | None, unit: str | None) -> dict[str, Any]:
     return {"name": name, "configuration": configuration}
 
 
-def said_fill_value(value: object, data_type: DataType) -> Any:
-    """A fill value as Zarr v3 spells it; where Zarr v2 leaves it open (null), that of the type.
+def translated_fill_value(value: object, data_type: DataType) -> Any:
+    """A fill value as Zarr v3 spells it; for null in Zarr v2, the default one of the type.
 
-    Lenient where a writer of Zarr v2 left the conversion to numpy: 0 for false, 0.0 for 0, and a
-    number for a string, which zarr-python takes for its digits. Raises `MetadataError`.
+    Accepts values that numpy converts in Zarr v2: 0 for false, 0.0 for 0, and a number for a string, of
+    which zarr-python takes the digits. Raises `MetadataError`.
     """
     if value is MISSING:
         raise MetadataError("fill_value: is missing")

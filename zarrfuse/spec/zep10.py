@@ -1,9 +1,8 @@
-"""The generic extensions that ZEP 10 gives as examples, built in.
+"""The built-in generic extensions: the examples of ZEP 10.
 
-Owns what each of them says and does; the texts they follow are in ZEP 10, Examples, under the title
-that each docstring names. Used by `active`, which finds them by name, and by whoever asks a node for
-one of them: what is rendered takes its origin and range from here, what writes asks whether empty
-chunks are written, what reads ahead asks what is slow.
+Each docstring names its section in ZEP 10, Examples. Used by `active`, which finds them by name, and by
+views: the `images` view takes origin and range from here, writers ask whether empty chunks are written. It
+must not know the path of a node.
 """
 
 from collections.abc import Mapping
@@ -21,9 +20,9 @@ _GROUP: frozenset[NodeType] = frozenset({"group"})
 
 @dataclass(frozen=True, slots=True)
 class Offset(GenericExtension):
-    """Which element of the array is the origin (ZEP 10, Offset).
+    """The element of the array that is the origin (ZEP 10, Offset).
 
-    It need not lie inside the array: the text has an array that is a region of a larger one.
+    It may be outside the array, which can be a region of a larger one.
     """
 
     name: ClassVar[str] = "example.offset"
@@ -34,7 +33,7 @@ class Offset(GenericExtension):
     def from_configuration(
         cls, configuration: Mapping[str, Any], shape: tuple[int, ...] | None
     ) -> Self:
-        """See the base class: as many integers as there are dimensions."""
+        """See the base class: an integer for each dimension."""
         refuse_unknown(configuration, {"offset"})
         offset = take_integers(_required(configuration, "offset"), "offset", minimum=None)
         if shape is not None and len(offset) != len(shape):
@@ -61,7 +60,7 @@ class ArrayStatistics(GenericExtension):
     def from_configuration(
         cls, configuration: Mapping[str, Any], shape: tuple[int, ...] | None
     ) -> Self:
-        """See the base class: two numbers, the first not above the second."""
+        """See the base class: two numbers, `min` at most `max`."""
         refuse_unknown(configuration, {"min", "max"})
         low, high = (_take_number(configuration, member) for member in ("min", "max"))
         if low > high:
@@ -75,19 +74,19 @@ class ArrayStatistics(GenericExtension):
 
 @dataclass(frozen=True, slots=True)
 class SkipEmptyChunks(GenericExtension):
-    """Chunks that hold nothing but the fill value are not written (ZEP 10, Skip empty chunks)."""
+    """Chunks with only the fill value are not written (ZEP 10, Skip empty chunks)."""
 
     name: ClassVar[str] = "example.skip_empty_chunks"
     node_types: ClassVar[frozenset[NodeType]] = _ARRAY
 
     def facts(self, array: str) -> Mapping[str, Any]:
-        """What zarr-python calls it."""
+        """The option of zarr-python."""
         return {"write_empty_chunks": False}
 
 
 @dataclass(frozen=True, slots=True)
 class MultiscaleArrays(GenericExtension):
-    """Arrays below the group that are one pyramid, in order (ZEP 10, Multiscale arrays)."""
+    """The arrays below the group that form a pyramid, in order (ZEP 10, Multiscale arrays)."""
 
     name: ClassVar[str] = "example.multiscale-arrays"
     node_types: ClassVar[frozenset[NodeType]] = _GROUP
@@ -106,15 +105,15 @@ class MultiscaleArrays(GenericExtension):
         return cls(take_paths_below(multiscale["datasets"], "multiscale: datasets"))
 
     def facts(self, array: str) -> Mapping[str, Any]:
-        """The paths of the arrays, from the node that shows them if that lies below."""
-        if ".." in array.split("/"):  # the way back takes names that nobody tells here
+        """The paths of the arrays, relative to the node `array`, if that is below the group."""
+        if ".." in array.split("/"):  # the path back needs the names of both nodes
             return {}
         return {"multiscale": [relative(path, array) for path in self.datasets]}
 
 
 @dataclass(frozen=True, slots=True)
 class TieredStorage(GenericExtension):
-    """Arrays below the group whose bytes are slow or costly to get (ZEP 10, Tiered storage)."""
+    """Arrays below the group that are slow or costly to read (ZEP 10, Tiered storage)."""
 
     name: ClassVar[str] = "example.tiered-storage"
     node_types: ClassVar[frozenset[NodeType]] = _GROUP
@@ -131,11 +130,11 @@ class TieredStorage(GenericExtension):
         return cls(frozenset(paths))
 
     def tier(self, array: str) -> str | None:
-        """`slow` for an array that is not to be read unless somebody asks for it, else None."""
+        """`slow` for an array that should not be read without need, else None."""
         return "slow" if array in self.slow_arrays else None
 
     def opening(self, array: str, key: str) -> str | None:
-        """Warns of a slow array."""
+        """A warning for a slow array."""
         if self.tier(array) is None:
             return None
         return f"is on slow storage, as {self.name} says: reading it may take long, or cost money"
@@ -148,9 +147,9 @@ class TieredStorage(GenericExtension):
 
 @dataclass(frozen=True, slots=True)
 class ParentReference(GenericExtension):
-    """Whatever is inherited at another node acts on this one, too (ZEP 10, Application to sub-nodes).
+    """Applies the inherited extensions of another node to this one (ZEP 10, Application to sub-nodes).
 
-    It does nothing itself: `references` puts in its place what it refers to.
+    It does nothing itself: `references` replaces it by those extensions.
     """
 
     name: ClassVar[str] = "example.parent-ref"

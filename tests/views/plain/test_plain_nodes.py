@@ -58,7 +58,7 @@ def test_zarr_v2_without_a_word_for_it_stays_and_says_why() -> None:
     }
     root = view(stored)
     assert tree_of(root) == stored
-    reason = "a/.zarray: the codec 'zlib' is none of Zarr v3"
+    reason = "a/.zarray: the codec 'zlib' has no equivalent in Zarr v3"
     for name in (None, ".zarray", "0.1"):
         assert root.child("a").facts(name).to_json()["kept_as_v2"] == reason
     of_group = root.facts(".zgroup").to_json()["kept_as_v2"]
@@ -89,7 +89,7 @@ def test_a_refusal_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     [
         (UNKNOWN, "x.unknown must be understood"),
         (UNFILLED, "a/zarr.json: fill_value: is missing"),
-        (array(codecs=["gzip"]), "a/zarr.json: codecs: none of them makes bytes of an array"),
+        (array(codecs=["gzip"]), "a/zarr.json: codecs: must include an array->bytes codec"),
         (b"{", "is not JSON"),
     ],
 )
