@@ -19,11 +19,12 @@ from itertools import repeat
 from typing import NamedTuple
 
 from zarrfuse.errors import Exists, NotFound, NotSupported, ZarrfuseError, text_of
+from zarrfuse.spec.paths import folder_of
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
 from zarrfuse.stores.descriptor import copied_by_kernel, write_full
 from zarrfuse.transactions import journal as journals
-from zarrfuse.transactions.apply_journal import finish_journal, folder_of, make_folders, with_folder
+from zarrfuse.transactions.apply_journal import finish_journal, make_folders, with_folder
 from zarrfuse.transactions.in_flight import UnderWay
 from zarrfuse.transactions.journal import Journal, Judge, Part
 from zarrfuse.transactions.keys_workspace import KeysWorkspace

@@ -19,9 +19,10 @@ from typing import Any
 
 from zarrfuse.errors import NotFound
 from zarrfuse.formats.segments import Literal
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.base import Folder, join
+from zarrfuse.views.base import Folder
 from zarrfuse.views.facts import Facts
 from zarrfuse.views.nodes import DOCUMENTS
 from zarrfuse.views.walk import told_below

@@ -42,6 +42,7 @@ from zarrfuse.errors import (
     SourceError,
     ZarrfuseError,
 )
+from zarrfuse.spec.paths import split
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Kind, Like, WritableStore
 from zarrfuse.stores.descriptor import closing_on_error, sync_folder
@@ -272,7 +273,7 @@ class WritableLocalStore(LocalStore, WritableStore):
     @contextmanager
     def _at(self, key: str) -> Iterator[tuple[int, str]]:
         """The folder of a key, as a descriptor, and the name in it. Raises as `base.Store.scan`."""
-        above, _, name = key.rpartition("/")
+        above, name = split(key)
         if name in ("", ".", ".."):
             raise Denied(f"{key or 'the root'} is no name that can be changed")
         if "\0" in name:

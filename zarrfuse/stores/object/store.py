@@ -31,6 +31,7 @@ from zarrfuse.errors import (
     SourceError,
     Stale,
 )
+from zarrfuse.spec.paths import folder_of, name_of
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Like, Reader, WritableStore, Writer
 from zarrfuse.stores.object.bucket import Bucket, Found, Patience
@@ -83,7 +84,7 @@ class ObjectStore(WritableStore):
 
     def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`. One request for a file, a second one for a folder."""
-        name = key.rpartition("/")[2]
+        name = name_of(key)
         if not key:
             return self._folder_entry(name)
         path = self._path(key)
@@ -293,7 +294,7 @@ class ObjectStore(WritableStore):
                 given.add(name)
                 yield Entry(name, Kind.FILE, found.size, found.mtime_ns)
         for whole in folders:
-            name = whole.rpartition("/")[2]
+            name = name_of(whole)
             if name not in given and _is_name(name):
                 given.add(name)
                 yield self._folder_entry(name)
@@ -305,7 +306,7 @@ def _must_wait(wait: bool) -> None:
 
 
 def _above(key: str) -> str:
-    return key.rpartition("/")[0]
+    return folder_of(key)
 
 
 def _whole(prefix: str, key: str) -> str:

@@ -41,6 +41,7 @@ from zarrfuse.errors import (
     SourceDenied,
     SourceError,
 )
+from zarrfuse.spec.paths import name_of
 from zarrfuse.stores.access import Access, as_folder
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.stores.zip.directory import RENAMED, UTF8_NAME, BadZip, find_directory, records
@@ -117,7 +118,7 @@ class ZipStore(Store):
 
     def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`. From memory, so never has to wait."""
-        return self._entry(key.rpartition("/")[2], self._find(key))
+        return self._entry(name_of(key), self._find(key))
 
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """See `base.Store`. Reads the member's local header, the first time.

@@ -20,13 +20,14 @@ from typing import Protocol
 from zarrfuse.errors import Denied, Exists, IsAFolder, NotAFolder, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Writer
 from zarrfuse.transactions.commits import Commits, Target, copy_reader
 from zarrfuse.transactions.spool import Spool, StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views import ordinary_files
-from zarrfuse.views.base import Folder, join
+from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks.merged_chunks import MergedChunks
 from zarrfuse.views.chunks.storing import Chunk, ChunkStoring, IsFill
 from zarrfuse.views.nodes import Changes, Loaded
