@@ -157,13 +157,13 @@ def test_a_right_chain_has_no_problem(
 CHAIN = "Zarr v3 core specification"
 WRONG: list[tuple[list[Json], Json, list[tuple[str, str, str]]]] = [
     # order of the chain
-    ([], "uint8", [("", "hold none that makes bytes of the array", CHAIN)]),
-    ([ZSTD, CRC32C], "uint8", [("", "hold none that makes bytes of the array", CHAIN)]),
-    ([transpose(1, 0)], "uint8", [("", "hold none that makes bytes", CHAIN)]),
+    ([], "uint8", [("", "have none that makes bytes of the array", CHAIN)]),
+    ([ZSTD, CRC32C], "uint8", [("", "have none that makes bytes of the array", CHAIN)]),
+    ([transpose(1, 0)], "uint8", [("", "have none that makes bytes", CHAIN)]),
     (
         [GZIP, "bytes"],
         "uint8",
-        [("[0]", "gzip takes bytes, and stands before they are made", CHAIN)],
+        [("[0]", "gzip takes bytes, but no codec before it makes bytes", CHAIN)],
     ),
     ([GZIP, "lz77"], "uint8", [("[0]", "gzip takes bytes", CHAIN)]),
     ([GZIP, "lz77", "bytes"], "uint8", [("[0]", "gzip takes bytes", CHAIN)]),
@@ -181,7 +181,7 @@ WRONG: list[tuple[list[Json], Json, list[tuple[str, str, str]]]] = [
         ],
     ),
     (["lz77", GZIP, "bytes"], "uint16", [("[2]", "behind [1] gzip there is none", CHAIN)]),
-    (["lz77", transpose(1, 0), GZIP], "uint16", [("", "hold none that makes bytes", CHAIN)]),
+    (["lz77", transpose(1, 0), GZIP], "uint16", [("", "have none that makes bytes", CHAIN)]),
     # bytes
     (["bytes"], "uint16", [("[0]: configuration: endian", "is missing, and uint16", "bytes")]),
     (["bytes"], "complex64", [("[0]: configuration: endian", "is missing", "bytes")]),
@@ -401,7 +401,7 @@ WRONG_SHARDS: list[tuple[list[Json], list[tuple[str, str, str]]]] = [
             (f"{HERE}: index_location", "must be 'start' or 'end', not 'middle'", SHARD),
         ],
     ),
-    ([sharding([2, 3], codecs=[])], [(f"{HERE}: codecs", "hold none that makes bytes", CHAIN)]),
+    ([sharding([2, 3], codecs=[])], [(f"{HERE}: codecs", "have none that makes bytes", CHAIN)]),
     (
         [sharding([2, 3], codecs=[GZIP, LITTLE])],
         [(f"{HERE}: codecs[0]", "gzip takes bytes", CHAIN)],
@@ -428,7 +428,7 @@ WRONG_SHARDS: list[tuple[list[Json], list[tuple[str, str, str]]]] = [
     ),
     (
         [sharding([2, 3], index_codecs=[CRC32C])],
-        [(f"{HERE}: index_codecs", "hold none that makes bytes of the array", CHAIN)],
+        [(f"{HERE}: index_codecs", "have none that makes bytes of the array", CHAIN)],
     ),
     (
         [sharding([2, 3], index_codecs=[transpose(1, 0), LITTLE])],
@@ -497,7 +497,7 @@ def test_a_problem_reads_as_its_member_and_what_is_wrong_with_it() -> None:
         "[1]: configuration: level: is missing",
         "[3]: transpose takes an array, and behind [0] bytes there is none",
     ]
-    assert str(found([])[0]) == "hold none that makes bytes of the array"
+    assert str(found([])[0]) == "have none that makes bytes of the array"
 
 
 def test_unknown_codecs_are_told_wherever_they_stand() -> None:

@@ -254,7 +254,7 @@ def test_two_spellings_of_one_member_are_refused(order: int) -> None:
     members = [("fill_value", 0), (f"{V3}/array/fill_value", 1)]
     document = {k: v for k, v in ARRAY.items() if k != "fill_value"} | dict(members[::order])
     said = refusal(document | {"@context": URL})
-    assert said == (f"zarr.json: '{V3}/array/fill_value': is fill_value, which stands there twice")
+    assert said == (f"zarr.json: '{V3}/array/fill_value': is fill_value, which is there twice")
 
 
 def test_a_name_that_no_prefix_makes_a_uri_is_no_name() -> None:

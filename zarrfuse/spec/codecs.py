@@ -159,7 +159,7 @@ def _judge_chain(
             continue
         if codec.kind == "bytes->bytes":
             if not is_bytes and place < last_maker:
-                clause = f"{extension.name} takes bytes, and stands before they are made"
+                clause = f"{extension.name} takes bytes, but no codec before it makes bytes"
                 yield Problem(member, clause, CHAIN_RULE)
             is_array = not is_bytes
         elif is_array:
@@ -177,7 +177,7 @@ def _judge_chain(
         for problem in _judge_codec(extension, codec, given, nesting):
             yield problem.below(f"{member}: " if problem.member else member)
     if not is_bytes:
-        yield Problem("", "hold none that makes bytes of the array", CHAIN_RULE)
+        yield Problem("", "have none that makes bytes of the array", CHAIN_RULE)
 
 
 def _judge_codec(

@@ -130,7 +130,7 @@ def resolve_context(members: Document, known: frozenset[str]) -> Document:
             continue
         name = written if written in known else context.member(written)
         if name in found or (name != written and name in members):
-            raise MetadataError(f"{shown(written)}: is {name}, which stands there twice")
+            raise MetadataError(f"{shown(written)}: is {name}, which is there twice")
         found[name] = raw
     for point in _POINTS.keys() & found.keys():
         try:

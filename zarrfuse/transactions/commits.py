@@ -110,7 +110,7 @@ class Commits:
             if is_quiet:
                 self._close()
             else:
-                log.error("something is still being stored: what is left over is deleted later")
+                log.error("a commit is still running: leftover files are deleted later")
 
     def _close(self) -> None:
         for key in list(self._several.unfinished):
@@ -432,7 +432,7 @@ class Commits:
     def _refuse_replacing(self, key: str, stored: Iterable[str]) -> None:
         for each in stored:
             if self._is_there(each):
-                raise Exists(f"{key} is there: {each}")
+                raise Exists(f"{key} exists already: {each}")
 
     def _may_be_there(self, key: str) -> bool:
         try:

@@ -107,7 +107,7 @@ class InfoFolder(_Live):
             return Entry(name, Kind.FILE, 0, time.time_ns(), access=_own())
         entry = self._of.lookup(name, wait=wait)
         if entry.kind is Kind.LINK:
-            raise NotFound(f"{name} in {self.path} is a symlink: what it leads to is told of there")
+            raise NotFound(f"{name} in {self.path} is a symlink: its target has the facts")
         if entry.kind is not Kind.FILE:
             return Entry(name, Kind.FOLDER, 0, entry.mtime_ns, access=entry.access)
         size = len(self._render(name, wait))

@@ -204,7 +204,7 @@ class Keys:
         entry = folder.lookup(name, wait=wait)
         if entry.kind is Kind.LINK:
             if not links:
-                raise OSError(errno.ELOOP, f"{path} goes over too many symlinks")
+                raise OSError(errno.ELOOP, f"{path} leads through too many symlinks")
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a symlink has to be followed")
             target = os.path.normpath(join(folder.path, folder.readlink(name)))

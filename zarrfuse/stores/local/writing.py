@@ -121,7 +121,7 @@ class WritableLocalStore(LocalStore, WritableStore):
                         raise
             with suppress(NotFound):
                 return self._file(self._open(key, flags), key)
-        raise Exists(f"{key} is there and is no file: a symlink to nothing, a FIFO, a device")
+        raise Exists(f"{key} exists and is no file: a broken symlink, a FIFO, a device")
 
     def put(
         self,
@@ -154,7 +154,7 @@ class WritableLocalStore(LocalStore, WritableStore):
             # Renaming onto a folder would tell, but only when all is copied.
             old = status_of(folder, name)
             if old is not None and new:
-                raise Exists(f"{key} is there")
+                raise Exists(f"{key} exists already")
             if old is not None and S_ISDIR(old.st_mode):
                 raise IsAFolder(f"{key} is a folder")
             with self._temporary(folder) as (at, temporary, fd):
@@ -227,7 +227,7 @@ class WritableLocalStore(LocalStore, WritableStore):
     def make_folder(self, key: str, given: Access | None = None) -> None:
         """See `base.WritableStore`."""
         if not key:
-            raise Exists("the root is there")
+            raise Exists("the root exists already")
         with self._at(key) as (folder, name), _ours(key):
             if _is_own(key):
                 os.mkdir(name, 0o700, dir_fd=folder)

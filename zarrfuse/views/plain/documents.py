@@ -55,7 +55,7 @@ class DocumentFile:
         self._check()
         if self.exists():
             if exclusive:
-                raise Exists(f"{self.title} is there")
+                raise Exists(f"{self.title} exists already")
             given = None
         return new_copy(self.writing.commits, exclusive=exclusive, given=given)
 
@@ -135,7 +135,7 @@ class DocumentFile:
         """
         if self.hidden:
             raise NotSupported(
-                f"{self.title} stands for {self.hidden[0]}, and cannot be written: "
+                f"{self.title} is shown for {self.hidden[0]}, and cannot be written: "
                 "the node is stored as one of Zarr v2"
             )
         if self.node is not None and self.node.refused is not None and self._stored_text():

@@ -240,7 +240,7 @@ def rename(source: PlainFile, target: PlainFile, *, replace: bool) -> bool:
         source.writing.transient.rename(source.key, target.key, replace=replace)
         return True
     if isinstance(source, DocumentFile) and source.hidden:
-        raise NotSupported(f"{source.title} stands for {source.hidden[0]}, and cannot be renamed")
+        raise NotSupported(f"{source.title} is shown for {source.hidden[0]}, and cannot be renamed")
     _copy(source, target, new=not replace)
     source.remove()
     return False

@@ -67,7 +67,7 @@ def _of_chunks(chunks: PlainChunks, coords: Coords, name: str) -> FolderName:
 def make_folder(found: FolderName, given: Access | None) -> None:
     """See `views.base.Folder`. A chunk folder that is not stored as such always exists."""
     if found.above is None:
-        raise Exists(f"{found.name} is there")
+        raise Exists(f"{found.name} exists already")
     found.above.make_folder(found.name, given)
 
 
