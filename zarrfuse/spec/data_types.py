@@ -27,8 +27,6 @@ Kind: TypeAlias = Literal[
     "bool", "int", "uint", "float", "complex", "raw", "time", "string", "bytes", "struct", "other"
 ]
 
-DATA_TYPE_RULE: Final[Rule] = ("Zarr v3 core specification", "Data types")
-"""Where it stands what `parse_data_type` holds the core data types to."""
 
 _MAX_NESTING = 32
 # More digits than any chunk has bytes; Python may refuse to convert more than 640.
