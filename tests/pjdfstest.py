@@ -43,10 +43,10 @@ int bind(int fd, const struct sockaddr *at, socklen_t size) {
     return done ? done : refused(((const struct sockaddr_un *)at)->sun_path);
 }
 """
-SPECIAL = "`mknod`, `mkfifo`, `bind` of a socket: `ENOTSUP`"
-LONG = "a path below the mountpoint may have 4,095 bytes in all"
-LINKS = "`st_nlink` counts the folders in it: no"
-ACCESS = "the time of the last access is that of what is stored, which the mount reads"
+SPECIAL = "`mknod`, `mkfifo`, `bind` of a socket"
+LONG = "a path below the mountpoint may have 4,095 bytes in total"
+LINKS = "`st_nlink` counts the folders in it"
+ACCESS = "the time of the last access is that of the stored file, which the mount reads"
 
 Test = tuple[str, int]
 

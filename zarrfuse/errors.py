@@ -79,12 +79,6 @@ class Invalid(ZarrfuseError):
     errno = errno.EINVAL
 
 
-class Busy(ZarrfuseError):
-    """A folder cannot be renamed as long as something is written in it."""
-
-    errno = errno.EBUSY
-
-
 class Elsewhere(ZarrfuseError):
     """A rename to another file system; programs copy the file instead."""
 

@@ -28,7 +28,7 @@ def test_lookup_of_an_impossible_size_is_eio_and_says_it(lying: Daemon, name: st
     folder, _, last = name.partition("/")
     [size] = [entry.size for entry in LIES[folder] if entry.name == last]
     assert errno_when(lambda: os.stat(lying.mountpoint / name)) == errno.EIO
-    assert f"{last} is said to have {size} bytes" in lying.status()["last_errors"]["lookup"]
+    assert f"{last} claims to have {size} bytes" in lying.status()["last_errors"]["lookup"]
     assert "Traceback" not in lying.text()
 
 

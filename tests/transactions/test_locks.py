@@ -81,7 +81,7 @@ def test_who_waits_long_says_so_once_and_for_what_and_gives_up(
         with pytest.raises(TimedOut, match=f"the lock of c, by {tmp_path}/.zarrfuse/lock"):
             store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
         assert [each.getMessage() for each in caplog.records] == [
-            f"waiting for others, who have the lock of c, by {tmp_path}/.zarrfuse/lock"
+            f"waiting for another process, which holds the lock of c, by {tmp_path}/.zarrfuse/lock"
         ]
     store_bytes(commits, "c", {"c/0": b"1", "c/1": b"2"})
     commits.close()

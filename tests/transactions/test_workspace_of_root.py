@@ -35,7 +35,7 @@ def test_its_owner_is_told_what_to_do_and_that_helps(data: Path) -> None:
             commits.recover()
         assert str(caught.value) == (
             f"{data}/{OWN_NAME} belongs to user 0, not to user {OWNER}, who runs this process: what is "
-            f"in {OWN_NAME} is neither used nor deleted. If nobody is writing, run zarrfuse check "
+            f"in {OWN_NAME} is neither used nor deleted. If no program is writing, run zarrfuse check "
             f"--repair as user 0, or rename {data}/{OWN_NAME}"
         )
 

@@ -145,7 +145,7 @@ def test_a_padding_that_is_not_so_is_refused(where: str, at: int) -> None:
     packing = Packing(np.dtype("?"), padding_encoding=where)
     packed = packing.encode(np.ones(3, "?"))
     packed[at] = 6
-    with pytest.raises(ValueError, match=f"{where.replace('_', ' ')} of a chunk says 6 bits"):
+    with pytest.raises(ValueError, match=f"{where.replace('_', ' ')} of a chunk claims 6 bits"):
         packing.decode(packed, 3)
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from zarrfuse.check.chunks import Chunk
 from zarrfuse.errors import Stale, guarded
 from zarrfuse.formats.segments import Segmented, Stored
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.base import Reader, Store
-from zarrfuse.views.base import join
 
 BLOCK_BYTES = 1 << 20
 """The size of a block in bytes; a smaller chunk is one block."""

@@ -30,6 +30,7 @@ from zarrfuse.spec.chunk_keys import METADATA_NAMES, DefaultEncoding, SuffixEnco
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.members import shown
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.paths import folder_of
 from zarrfuse.stores.base import Entry, Kind
 
 _NUMBERS = re.compile(r"[0-9]{1,18}")
@@ -159,7 +160,7 @@ class ChunkFiles:
                     continue
                 if entry.denied:
                     yield key, _denied()
-                if chunk.rpartition("/")[0] == prefix[:-1]:  # else its own folder tells of it
+                if folder_of(chunk) == prefix[:-1]:  # else its own folder tells of it
                     merged.setdefault(chunk, {})[leaf] = _SAID if entry.denied else entry.size
                 return
         elif self._node.chunk_at(key) is not None:

@@ -16,7 +16,7 @@ from zarrfuse.check.rules import CONSOLIDATED_METADATA
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.spec.members import Document, decode_document, decode_raw, quote_constants, shown
-from zarrfuse.views.base import join
+from zarrfuse.spec.paths import join
 
 _MEMBER = "consolidated_metadata"
 _DECODER = msgspec.json.Decoder(Document)

@@ -14,10 +14,10 @@ from zarrfuse.spec.active import Active, Reference
 from zarrfuse.spec.members import shown
 from zarrfuse.spec.node import Node, NodeError
 from zarrfuse.spec.node_v3 import parse_v3
+from zarrfuse.spec.paths import join
 from zarrfuse.spec.references import resolve
 from zarrfuse.spec.zep10 import MultiscaleArrays, TieredStorage
 from zarrfuse.stores.base import Kind, Store, read
-from zarrfuse.views.base import join
 from zarrfuse.views.nodes import LARGEST_DOCUMENT
 
 _NODES_KEPT = 64

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from zarrfuse.errors import SourceError
 from zarrfuse.mount import kernel_mounts
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.base import Entry, Store
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.opening import open_store
-from zarrfuse.views.base import join
 from zarrfuse.views.control_files import CONTROL_NAME
 from zarrfuse.views.nodes import DOCUMENTS
 

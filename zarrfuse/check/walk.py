@@ -21,8 +21,8 @@ from zarrfuse.check.rules import HIERARCHY, LIMITS, NODE_NAMES, STORE, STORED, S
 from zarrfuse.errors import Denied, NotFound, ZarrfuseError, guarded, text_of
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.paths import join, name_of
 from zarrfuse.stores.base import Entry, Kind, Store, read
-from zarrfuse.views.base import join
 from zarrfuse.views.nodes import DOCUMENTS, LARGEST_DOCUMENT
 
 _SORTED_NAMES = 100_000
@@ -197,7 +197,7 @@ class Walk:
             problem = f"lies below the array {folder.array.path or 'at the root'}"
             yield _finding("error", path, "", f"{problem}, which has no nodes below it", HIERARCHY)
         name = next(iter(documents))
-        if wrong_name := _name_problem(path.rpartition("/")[2], is_v3=name == "zarr.json"):
+        if wrong_name := _name_problem(name_of(path), is_v3=name == "zarr.json"):
             yield _finding("error", path, "", wrong_name, NODE_NAMES)
         for other in list(documents)[1:]:
             if other in DOCUMENTS:

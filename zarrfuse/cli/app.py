@@ -17,7 +17,6 @@ from zarrfuse.config import DEFAULT_VIEW, FORMATS, VIEWS, MountConfig
 from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 EXIT_NO_ZARR = 2
 
 _SIZE = re.compile(r"([0-9]{1,18})(?:([KMGT])(?:iB)?)?", re.IGNORECASE)

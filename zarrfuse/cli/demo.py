@@ -21,7 +21,7 @@ def run(folder: str) -> None:
         os.makedirs(folder, exist_ok=True)
         write_demo(source)
     except FileExistsError:
-        raise MountError(f"{source} is there already and is not the demo dataset") from None
+        raise MountError(f"{source} exists already and is not the demo dataset") from None
     except OSError as error:
         raise MountError(f"the demo cannot be written to {folder}: {error.strerror}") from None
     mounted = kernel_mounts.mount_at(mountpoint)

@@ -14,10 +14,10 @@ from zarrfuse.config import PERMANENT_TTL_S
 from zarrfuse.errors import NotFound, SourceError
 from zarrfuse.mount import kernel_mounts
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
+from zarrfuse.spec.paths import join, name_of, split
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.stores.opening import ZIP_ENDINGS, is_url, open_store
 from zarrfuse.transactions.recovered_view import rolled_forward
-from zarrfuse.views.base import join
 from zarrfuse.views.choice import open_view
 from zarrfuse.views.chunks.journals import judge_of
 from zarrfuse.views.control_files import CONTROL_NAME, NODES_NAME
@@ -107,7 +107,7 @@ def show(path: str, *, as_json: bool) -> str | None:
         below = os.path.relpath(where, mount.mountpoint)
         below = "" if below == "." else below
         if not os.path.isdir(where):
-            folder, _, name = below.rpartition("/")
+            folder, name = split(below)
             _show_facts(_MountedFolder(mount.mountpoint, folder).told_of(name), as_json)
             return None
         return _show_tree(where, _MountedFolder(mount.mountpoint, below), as_json)
@@ -136,7 +136,7 @@ def _show_tree(title: str, folder: Walkable, as_json: bool) -> str | None:
         place, facts = found.place, found.facts
         root = facts if not place else root
         any_node = any_node or _is_node(facts)
-        name = facts["path"].rpartition("/")[2] if place else title
+        name = name_of(facts["path"]) if place else title
         print(_guide(place, guides) + _printable(f"{name}  {_in_one_line(facts)}".rstrip()))
     return _problem(title, root, any_node)
 

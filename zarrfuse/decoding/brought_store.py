@@ -129,7 +129,7 @@ def _without_attributes(document: Bytes) -> bytes:
 
 
 async def decode_something() -> None:
-    """Decode small chunks, so that the usual codecs are imported and have their memory."""
+    """Decode small chunks, which imports the usual codecs and allocates their memory."""
     for codec in (ZstdCodec(), GzipCodec(), BloscCodec(), Crc32cCodec()):
         array = await create_array(
             MemoryStore(), shape=(64,), chunks=(4,), shards=(32,), dtype="u2", compressors=[codec]

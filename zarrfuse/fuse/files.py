@@ -94,7 +94,7 @@ class Files:
                 if node.is_unsure:
                     self.void(node)
                     if flags & os.O_APPEND:  # the kernel knows where the end is, and does not ask
-                        raise Stale(f"{node.name} has another size by now")
+                        raise Stale(f"{node.name} has another size now")
                 if flags & os.O_TRUNC and handle.file.content.size:
                     await self.truncate(handle, 0)
             except BaseException:
@@ -131,7 +131,7 @@ class Files:
             return None
 
     async def _waited_for(self, node: Node, *, write: bool) -> Any:
-        """As `_content`. None if the mount has changed the name meanwhile. Raises `Stale`."""
+        """See `_content`; None if the mount has changed the name meanwhile. Raises `Stale`."""
         parent, name = node.parent, node.name
         assert parent is not None
         try:
@@ -147,7 +147,7 @@ class Files:
         return content
 
     async def _content(self, node: Node, *, write: bool) -> Any:
-        """What is stored under the name of an inode, opened: a `Reader`, or a `Writer`."""
+        """Open the stored file of an inode: a `Reader`, or a `Writer`."""
         assert node.parent is not None
         name = node.name
 
@@ -157,12 +157,12 @@ class Files:
         return await self._folders.ask(node.parent, opened, late=_close)
 
     async def _has_lost_name(self, node: Node, parent: Node, name: str) -> bool:
-        """Whether the mount has renamed or deleted a node meanwhile; waits for the end of that."""
+        """Whether the mount has renamed or deleted a node meanwhile; waits if it is doing so."""
         moved = await self._folders.has_moved(node)
         return moved or not node.is_named or node.parent is not parent or node.name != name
 
     async def _check_gone(self, node: Node, parent: Node, name: str) -> None:
-        """Raises `Stale` if a name that could not be opened is gone: who may make it (O_CREAT) does."""
+        """Raises `Stale` if a name that could not be opened was deleted: O_CREAT then creates it."""
         try:
             await self._folders.look(parent, name)
         except NotFound:
@@ -176,7 +176,7 @@ class Files:
         """The file of an inode, with an opened content. Raises `Stale`."""
         if not 0 <= content.size < 1 << 63:  # what no kernel takes
             content.close()
-            raise Corrupt(f"{node.name} is said to have {content.size} bytes")
+            raise Corrupt(f"{node.name} claims to have {content.size} bytes")
         if isinstance(content, LiveReader):  # which is another one for each who opens it
             return File(content, node.entry)
         writer: Any = content if write else None
@@ -191,7 +191,7 @@ class Files:
         ):  # for which the kernel may not have let it be opened
             content.close()
             self._folders.outdate(self._nodes.directory_of(node.parent))  # type: ignore[arg-type]
-            raise Stale(f"{node.name} is another file by now, or has another mode or owner")
+            raise Stale(f"{node.name} is another file now, or has another mode or owner")
         self._nodes.becomes(node, now)
         if file is None:
             node.file = file = File(content, now, writer)
@@ -247,9 +247,9 @@ class Files:
     async def create(
         self, parent: Node, name: str, flags: int, given: Access
     ) -> tuple[pyfuse3.FileInfo, Node]:
-        """Make a file of the mode and owner `given`, and open it.
+        """Create a file with the mode and owner `given`, and open it.
 
-        One that has come to be there meanwhile is not opened: who may, the kernel checks. It looks it up.
+        Raises `Stale` if the name exists by then: the kernel looks it up, and checks permissions.
         """
         directory = self._nodes.directory_of(parent)
         is_exclusive = bool(flags & os.O_EXCL)
@@ -260,7 +260,7 @@ class Files:
             except Exists:
                 if is_exclusive:
                     raise
-                raise Stale(f"{name} is there; the kernel looks it up again") from None
+                raise Stale(f"{name} exists; the kernel looks it up again") from None
 
         def being_made() -> Node | None:
             node = directory.nodes.get(name)
@@ -274,10 +274,10 @@ class Files:
                 return self._info(self._handle_on(node, node.file)), node
             await self._close(writer)
         if is_exclusive:
-            raise Exists(f"{name} is being written by somebody else")
+            raise Exists(f"{name} is being written by another program")
         there = being_made()  # by others, meanwhile
         if there is None:
-            raise Stale(f"{name} is there; the kernel looks it up again")
+            raise Stale(f"{name} exists; the kernel looks it up again")
         return await self.open(there, flags), there
 
     def _made(self, parent: Node, name: str, writer: Writer) -> Node:
@@ -335,7 +335,7 @@ class Files:
         self.bytes_written += len(data)
 
     async def truncate(self, handle: Handle, size: int) -> None:
-        """Make an open file so many bytes long."""
+        """Set the size of an open file, in bytes."""
         await self._change(handle, lambda: _writer_of(handle).truncate(size))
         handle.file.is_broken = handle.file.is_broken and size > 0
 
@@ -389,7 +389,7 @@ class Files:
             self._folders.put(node)
 
     async def set_size(self, node: Node, size: int) -> None:
-        """Make a file so many bytes long that the caller has not opened."""
+        """Set the size of a file that the program has not opened, in bytes."""
         file = None
         while file is None:
             file = await self._opened(node, write=True)
@@ -404,7 +404,7 @@ class Files:
     # -- storing -------------------------------------------------------------------------------
 
     async def flush(self, fh: int) -> None:
-        """A program closes the file: what it wrote is stored, and it is told if that fails."""
+        """FLUSH, when a program closes the file: store what it wrote. Raises if that fails."""
         handle = self._handles[fh]
         file, copy = handle.file, handle.file.copy
         if copy is None or not handle.has_written:
@@ -413,7 +413,7 @@ class Files:
             await self.store(handle)
 
     async def fsync(self, fh: int) -> None:
-        """What was written is stored, and outlives the machine."""
+        """Store what was written, durably."""
         handle = self._handles[fh]
         if handle.file.copy is not None:
             await self.store(handle, sync=True)
@@ -421,7 +421,7 @@ class Files:
             await self._in_thread(handle, partial(_sync, handle.file))
 
     async def store(self, handle: Handle, *, sync: bool = False) -> None:
-        """Store a working copy, if it is changed, under the name that it has now."""
+        """Store a changed working copy under its present name."""
         node, file = handle.node, handle.file
         async with file.storing:
             copy = file.copy
@@ -467,12 +467,12 @@ class Files:
         self._folders.outdate(directory)  # with a document, all names may have become others
 
     async def store_node(self, node: Node) -> None:
-        """Store what is changed of a file, whoever has it open."""
+        """Store the changes of a node's file, if it is open."""
         if node.file is not None and node.file.is_changed:
             await self.store(Handle(0, node, node.file))
 
     async def reopen(self, node: Node) -> None:
-        """What is stored under the name of an inode was made of it: it goes on with that."""
+        """Open the stored file of an inode again, after its content was stored under another form."""
         file = node.file
         self.void(node)
         if file is not None and not file.is_changed:
@@ -481,9 +481,9 @@ class Files:
             file.take(content, entry_of(node.entry, content), content if write else None)
 
     async def hold(self, node: Node | None) -> Handle | None:
-        """Open a file that is about to lose its name: a program may just have looked that up.
+        """Open a file whose name is about to be deleted or replaced, for programs that have looked it up.
 
-        Close it when the name is lost. Nothing is opened of a store that cannot read a file without a name.
+        Close it after that. Nothing is opened in a store that cannot read deleted files.
         """
         if node is None or node.entry.kind is not Kind.FILE:
             return None
@@ -514,7 +514,7 @@ class Files:
     # -- the end -------------------------------------------------------------------------------
 
     async def close(self, handle: Handle | None) -> None:
-        """A handle is gone. Nobody can be told any more if something cannot be stored."""
+        """RELEASE of a handle. If its changes cannot be stored, the error reaches only the log."""
         if handle is None:
             return
         file = handle.file
@@ -529,7 +529,7 @@ class Files:
                 await self._end(handle.node, file)
 
     async def _end(self, node: Node, file: File) -> None:
-        """Nobody has the file open any more: it is what is stored."""
+        """Close the file after the last release: its content is the stored one again."""
         is_named = node.is_named
         if node.file is file:
             if not is_named and node.lookups > 0:
@@ -578,7 +578,7 @@ class Files:
         return await self._workers.run(in_use, path, longer_s=longer_s)
 
     async def _close(self, closed: Reader | File) -> None:
-        """In a thread: what is deleted with it, or sent to a server, takes its time."""
+        """Close in a thread: it may delete files, or send bytes to a server."""
         try:
             await self._workers.run(closed.close, None)
         except (ZarrfuseError, OSError) as error:  # of bytes that are stored, or that nobody wants

@@ -65,7 +65,7 @@ class Folders:
         *,
         longer_s: float = 0.0,
     ) -> T:
-        """`call` of the view's folder, in a thread; see `Workers.run`."""
+        """Call a method of the view's folder in a thread; see `Workers.run`."""
         directory = self._nodes.directory_of(parent)
         while True:
             folder = directory.folder
@@ -83,7 +83,7 @@ class Folders:
         return bool(self._moving)
 
     async def has_moved(self, node: Node | None) -> bool:
-        """Whether a node, or a folder above it, was being renamed; returns when that has ended."""
+        """Wait while a node, or a folder above it, is renamed; returns whether it was."""
         has_moved = False
         while self._moving:
             above = node
@@ -134,12 +134,12 @@ class Folders:
             return None
 
     async def entry(self, parent: Node, name: str) -> Entry:
-        """As `at_hand`, and waits for it."""
+        """See `at_hand`; waits for the view."""
         entry = self.at_hand(self._nodes.directory_of(parent), name)
         return await self.look(parent, name) if entry is None else entry
 
     async def look(self, parent: Node, name: str) -> Entry:
-        """Asked of the view; again, if the mount changed the name before that answered."""
+        """Look a name up in the view; again, if the mount changed the name meanwhile."""
         directory = self._nodes.directory_of(parent)
         while True:
             node = directory.nodes.get(name)
@@ -187,7 +187,7 @@ class Folders:
     # -- listings ------------------------------------------------------------------------------
 
     async def open(self, node: Node) -> OpenFolder:
-        """Open a folder. Whether it can be listed is known then."""
+        """Open a folder and begin to list it, so that errors come here."""
         directory = self._nodes.directory_of(node)
         directory.handles += 1
         opened = OpenFolder(node)
@@ -199,7 +199,7 @@ class Folders:
         return opened
 
     async def begin(self, opened: OpenFolder) -> None:
-        """Start over with what is there now."""
+        """Begin a new listing."""
         directory = self._nodes.directory_of(opened.node)
         self._leave(opened)
         scan = directory.scan
@@ -215,7 +215,7 @@ class Folders:
         await self.reach(opened, 0)
 
     async def reach(self, opened: OpenFolder, place: int) -> None:
-        """Wait until there is an entry at a place, or the listing has ended."""
+        """Wait until the listing has an entry at an index, or has ended."""
         scan = opened.scan
         while scan is not None and len(scan.shown) <= place and not scan.is_complete:
             await self._continue(opened.node, scan)

@@ -47,7 +47,7 @@ class Names:
         return directory
 
     async def unlink(self, parent: Node, name: str) -> None:
-        """Delete a file. Who has it open goes on with it."""
+        """Delete a file. Programs that have it open keep it."""
         directory = self.check(parent, name)
         node = directory.nodes.get(name)
         async with self._losing_name(node):
@@ -67,10 +67,10 @@ class Names:
     async def _losing_name(
         self, lost: Node | None, renamed: Node | None = None
     ) -> AsyncIterator[None]:
-        """A block in which a node loses its name, perhaps to another one that is renamed.
+        """A block in which the name of a node is deleted or replaced.
 
-        No working copy is stored, and who looks the names up or opens them waits. What is lost stays open
-        for who has looked it up.
+        In it no working copy is stored, and lookups and opens of the names wait. The node stays open for
+        programs that have looked it up.
         """
         handle = await self._files.hold(lost)
         try:
@@ -123,7 +123,7 @@ class Names:
     async def rename(
         self, parent: Node, name: str, to: Node, new_name: str, *, may_replace: bool
     ) -> None:
-        """Give a file or folder another name; what was there is replaced at once."""
+        """Rename a file or folder; it atomically replaces an existing one."""
         source, target = self.check(parent, name), self.check(to, new_name)
         node = source.nodes.get(name)
         if node is None:
@@ -183,18 +183,18 @@ class Names:
             await self._files.reopen(node)
 
     async def _check_replaced(self, to: Node, new_name: str, may_replace: bool) -> None:
-        """What is stored under a name may be replaced by a file of which nothing is stored yet."""
+        """Check that a file which is not stored yet may replace a name."""
         try:
             entry = await self._folders.entry(to, new_name)
         except NotFound:
             return
         if not may_replace:
-            raise Exists(f"{new_name} is there")
+            raise Exists(f"{new_name} exists already")
         if entry.kind is Kind.FOLDER:
             raise IsAFolder(f"{new_name} is a folder")
 
     async def link(self, node: Node, to: Node, new_name: str) -> Node:
-        """A second name for a file: how writers make sure that they are the first."""
+        """Give a file a second name; programs use it to create a file exclusively."""
         target = self.check(to, new_name)
         if node.parent is None or not node.is_named:
             raise NotFound(f"{node.name} is deleted")

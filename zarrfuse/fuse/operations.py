@@ -148,7 +148,7 @@ class Operations(pyfuse3.Operations):
     async def lookup(
         self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
-        """A name in a folder. A name that is not there is an answer to keep as well."""
+        """Look a name up in a folder. The kernel caches a missing name, too."""
         parent, text = self._nodes[parent_inode], os.fsdecode(name)
         if is_hidden(text):
             return self._replies.nothing
@@ -171,7 +171,7 @@ class Operations(pyfuse3.Operations):
         return filled
 
     async def forget(self, inode_list: Sequence[tuple[int, int]]) -> None:
-        """The kernel gives look-ups back. Nothing may leave this handler."""
+        """The kernel gives lookups back. This handler must not raise."""
         try:
             self._nodes.forget(inode_list)
             await self._files.close_idle()
@@ -180,13 +180,13 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
-        """Attributes; asked again of the view when they are older than the kernel may keep them."""
+        """Attributes; looked up again in the view when they are older than the TTL."""
         node = self._nodes[inode]
         await self._refresh(node)
         return self._replies.attributes(node)
 
     async def _refresh(self, node: Node) -> None:
-        """Of a file that is open, and is gone or another one now, what is known stays."""
+        """Update the entry of a node, except of an open file whose name was deleted or replaced."""
         file = node.file
         if not node.is_named or node.is_ahead or (file is not None and file.is_live):
             return
@@ -214,7 +214,7 @@ class Operations(pyfuse3.Operations):
         fh: int | None,
         ctx: pyfuse3.RequestContext,
     ) -> pyfuse3.EntryAttributes:
-        """Size, time, mode and owner are set, as far as the store has them."""
+        """Set size, times, mode and owner, as far as the store has them."""
         if not self.writable:
             raise ReadOnly("the mount is read-only")
         node = self._nodes[inode]
@@ -238,10 +238,7 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def access(self, inode: int, mode: int, ctx: pyfuse3.RequestContext) -> bool:
-        """Answer whether a file may be used where the kernel does not check.
-
-        Whether it may be read, opening tells.
-        """
+        """Whether a file may be written or executed, if the kernel does not check; opening checks reads."""
         if mode & os.W_OK:
             raise ReadOnly("the mount is read-only")
         entry = self._nodes[inode].entry
@@ -252,7 +249,7 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def readlink(self, inode: int, ctx: pyfuse3.RequestContext) -> bytes:
-        """Where a link leads."""
+        """The target of a symlink."""
         node = self._nodes[inode]
         assert node.parent is not None
         parent, name = node.parent, node.name
@@ -262,7 +259,7 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def opendir(self, inode: int, ctx: pyfuse3.RequestContext) -> int:
-        """Open a folder. Whether it can be listed is known when this is answered."""
+        """Open a folder; fails if it cannot be listed."""
         node = self._nodes[inode]
         if node.entry.denied:
             raise Denied("this folder lies outside the store")
@@ -285,19 +282,19 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def fsyncdir(self, fh: int, datasync: bool) -> None:
-        """The names in a folder outlive the machine."""
+        """Make the names in a folder durable."""
         await self._folders.ask(self._listed[fh].node, lambda folder: folder.sync())
 
     @answered
     async def releasedir(self, fh: int) -> None:
-        """A folder is closed."""
+        """Close a folder."""
         self._folders.close(self._listed.pop(fh))
 
     # -- files ---------------------------------------------------------------------------------
 
     @answered
     async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
-        """Open a file. What the kernel has cached of it stays, unless size or time changed."""
+        """Open a file. The kernel keeps cached pages, unless size or time changed."""
         if flags & WRITING and not self.writable:
             raise ReadOnly("the mount is read-only")
         return await self._files.open(self._nodes[inode], flags)
@@ -306,7 +303,7 @@ class Operations(pyfuse3.Operations):
     async def create(
         self, parent_inode: int, name: bytes, mode: int, flags: int, ctx: pyfuse3.RequestContext
     ) -> tuple[pyfuse3.FileInfo, pyfuse3.EntryAttributes]:
-        """Make a file and open it; one that has come to be there meanwhile is opened."""
+        """Create a file and open it."""
         parent, text = self._nodes[parent_inode], os.fsdecode(name)
         self._names.check(parent, text)
         given = made_by(Access(mode & 0o7777, ctx.uid, ctx.gid), parent.entry.access)
@@ -316,10 +313,10 @@ class Operations(pyfuse3.Operations):
     async def read(  # type: ignore[override]  # any buffer will do
         self, fh: int, off: int, size: int
     ) -> bytes | memoryview | bytearray:
-        """Bytes of an open file; fewer than asked only at its end.
+        """Bytes of an open file; fewer than requested only at its end.
 
-        Not `answered` itself, which would cost a tenth of a small read: whatever goes wrong here
-        goes wrong again, and is told, where the store is waited for.
+        It is not `answered`, which would cost a tenth of a small read: an error here is raised again by the
+        call that waits.
         """
         try:
             data = self._files.read_at_hand(fh, off, size)
@@ -342,9 +339,9 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def flush(self, fh: int) -> None:
-        """A program closes a file: what it wrote is stored.
+        """A program closes a file: store what it wrote.
 
-        A mount that is only read need not be told.
+        With a read-only mount the kernel need not send it.
         """
         if not self.writable:
             raise FUSEError(errno.ENOSYS)
@@ -352,12 +349,12 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def fsync(self, fh: int, datasync: bool) -> None:
-        """What was written is stored, and outlives the machine."""
+        """Store what was written, durably."""
         await self._files.fsync(fh)
 
     @answered
     async def release(self, fh: int) -> None:
-        """The last user of a handle is gone."""
+        """Release a handle."""
         await self._files.close(self._files[fh])
 
     # -- changes of names ----------------------------------------------------------------------
@@ -402,7 +399,7 @@ class Operations(pyfuse3.Operations):
         flags: int,
         ctx: pyfuse3.RequestContext,
     ) -> None:
-        """Give a file or folder another name; what was there is replaced at once."""
+        """Rename a file or folder; it atomically replaces an existing one."""
         if flags & ~pyfuse3.RENAME_NOREPLACE:
             raise NotSupported("names cannot be exchanged")
         source, name = self._nodes[parent_inode_old], os.fsdecode(name_old)
@@ -413,7 +410,7 @@ class Operations(pyfuse3.Operations):
     async def link(
         self, inode: int, new_parent_inode: int, new_name: bytes, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
-        """A second name for a file."""
+        """Give a file a second name."""
         node, parent = self._nodes[inode], self._nodes[new_parent_inode]
         return self._told(await self._names.link(node, parent, os.fsdecode(new_name)))
 
@@ -421,7 +418,7 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def statfs(self, ctx: pyfuse3.RequestContext) -> pyfuse3.StatvfsData:
-        """What the store lies on."""
+        """Total and free space of the store."""
         total, free = await self._workers.run(self._space, "")
         reply = pyfuse3.StatvfsData()
         reply.f_bsize = reply.f_frsize = block = 4096
@@ -444,7 +441,7 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def listxattr(self, inode: int, ctx: pyfuse3.RequestContext) -> list[bytes]:
-        """What the control files say, as attributes."""
+        """The names of the extended attributes, which are facts of control files."""
         if not self._xattrs:
             raise FUSEError(errno.ENOSYS)
         return list(await self._attributes(inode))

@@ -88,7 +88,7 @@ class Replies:
     def _filled(self, entry: Entry, number: int, *, live: bool) -> pyfuse3.EntryAttributes:
         size, kind, access = entry.size, entry.kind, entry.access
         if not 0 <= size <= _LARGEST_SIZE:
-            raise Corrupt(f"{entry.name} is said to have {size} bytes")
+            raise Corrupt(f"{entry.name} claims to have {size} bytes")
         if kind is Kind.FILE and not live and not entry.denied:  # nearly all that is told of
             filled = self._file
             filled.entry_timeout = self._ttl_s

@@ -47,9 +47,9 @@ class Scan:
         return self.is_complete or self.failure is not None
 
     async def more(self) -> list[Entry]:
-        """What was found since the last time; waits until there is something, or the end.
+        """The entries since the last call; waits until there are some, or for the end.
 
-        Raises what listing the folder raised, or `TimedOut`, then and from then on.
+        Raises the error of the listing, or `TimedOut`, and then again on each call.
         """
         if self.failure is None:
             with trio.move_on_after(self._workers.timeout_s) as scope:
@@ -78,7 +78,7 @@ class Scan:
             self.is_complete = True
         elif has_ended and not taken:
             self.failure = self._error
-            raise self._error or TimedOut("the listing was given up")
+            raise self._error or TimedOut("the listing was cancelled")
         return taken
 
     async def _run(self) -> None:

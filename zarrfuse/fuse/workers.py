@@ -83,12 +83,12 @@ class Workers:
         *,
         longer_s: float = 0.0,
     ) -> T:
-        """`call()` in a thread; `longer_s`: how many seconds more than others it may take.
+        """Run `call` in a thread; `longer_s`: seconds to add to the time-out.
 
-        `folder`: the path of the folder that it is for; `None`: it has to be made even if that hangs.
-        Raises `TimedOut` when it has not returned in time: the thread is left to itself, and what it
-        then still returns is given to `late`. Raises `TimedOut` at once if calls that never returned have
-        all threads of the folder, and `OSError` (ENOMEM) if no thread can be started.
+        `folder`: the path of the folder that it is for; None: it is run even if the folder hangs. Raises
+        `TimedOut` if it does not return in time; its thread goes on, and a later result is passed to
+        `late`. Raises `TimedOut` at once if calls that timed out hold all threads of the folder, and
+        `OSError` (ENOMEM) if no thread can be started.
         """
         lock = threading.Lock()
         given_up = False
@@ -113,10 +113,10 @@ class Workers:
         raise self.timed_out()
 
     async def in_thread(self, work: Callable[[], T], folder: str | None) -> T:
-        """`work()` in a thread that is left to itself when this task is cancelled.
+        """Run `work` in a thread, which goes on when this task is cancelled.
 
-        As `trio.to_thread.run_sync`, without what that does for calls that come back to trio, and
-        without giving the thread another name twice: half of its time.
+        Like `trio.to_thread.run_sync`, without its support for calls back to trio, and without renaming the
+        thread twice, which is half of its time.
         """
         token = trio.lowlevel.current_trio_token()
         waiting: trio.lowlevel.Task | None = trio.lowlevel.current_task()
@@ -153,7 +153,7 @@ class Workers:
     # -- places --------------------------------------------------------------------------------
 
     async def _begin(self, folder: str | None) -> _Call:
-        """Wait for a place in the folder's share, then for one among all."""
+        """Wait for a free thread of the folder's share, then for one of all."""
         if self._limiter is None:  # made here, because it belongs to the running loop
             self._limiter = trio.CapacityLimiter(self._threads)
         share = None if folder is None else self._shares.get(folder)

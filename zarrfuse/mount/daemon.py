@@ -341,10 +341,9 @@ def _note_signals() -> list[int]:
 async def _obey_signals(
     mountpoint: str, mounted: kernel_mounts.Mount | None, noted: list[int], is_ready: trio.Event
 ) -> None:
-    """The first signal unmounts if nothing is in use, the second detaches, the third ends.
+    """Unmount at the first signal if nothing is in use, detach at the second, end at the third.
 
-    Waits until the mount is ready: until then it is in use by the daemon itself, which looks whether
-    it answers.
+    It begins when the mount is ready: until then the daemon itself uses it, to check that it answers.
     """
 
     def unmount(lazy: bool) -> None:

@@ -1,14 +1,34 @@
-"""Paths from one node to another, as extensions write them down.
+"""Paths below the root of a store, and paths from one node to another in metadata.
 
-Owns which paths are allowed, where they lead, and what the node at their end is called. Paths are those
-of nodes below the root of a store, `/`-separated, `""` for the root. Used by the extensions that name
-other nodes, by `references` and by the views. It must not know what lies at a path.
+Paths are `/`-separated; `""` is the root. Owns how they are joined and split, and which relative paths
+metadata may hold (ZEP 10). Used by all packages above. It must not know what is stored at a path.
 """
 
 from collections.abc import Sequence
 
 from zarrfuse.errors import MetadataError
 from zarrfuse.spec.members import shown, take_array, take_string
+
+
+def join(folder: str, name: str) -> str:
+    """The path of `name` in a folder."""
+    return f"{folder}/{name}" if folder else name
+
+
+def split(path: str) -> tuple[str, str]:
+    """The folder of a path, and the name in it."""
+    folder, _, name = path.rpartition("/")
+    return folder, name
+
+
+def folder_of(path: str) -> str:
+    """The folder of a path; `""` for a name in the root."""
+    return path.rpartition("/")[0]
+
+
+def name_of(path: str) -> str:
+    """The last name of a path; `""` for the root."""
+    return path.rpartition("/")[2]
 
 
 def take_paths_below(value: object, member: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from zarrfuse.errors import Corrupt, Exists, NotFound
+from zarrfuse.spec.paths import folder_of
 from zarrfuse.stores.base import OWN_NAME, WritableStore
 from zarrfuse.transactions.journal import (
     Journal,
@@ -144,8 +145,3 @@ def with_folder(
     except NotFound:
         make_folders(store, folder_of(key), sync=sync)
         store_it()
-
-
-def folder_of(key: str) -> str:
-    """The folder of a key."""
-    return key.rpartition("/")[0]

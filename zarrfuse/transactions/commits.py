@@ -19,11 +19,12 @@ from itertools import repeat
 from typing import NamedTuple
 
 from zarrfuse.errors import Exists, NotFound, NotSupported, ZarrfuseError, text_of
+from zarrfuse.spec.paths import folder_of
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
 from zarrfuse.stores.descriptor import copied_by_kernel, write_full
 from zarrfuse.transactions import journal as journals
-from zarrfuse.transactions.apply_journal import finish_journal, folder_of, make_folders, with_folder
+from zarrfuse.transactions.apply_journal import finish_journal, make_folders, with_folder
 from zarrfuse.transactions.in_flight import UnderWay
 from zarrfuse.transactions.journal import Journal, Judge, Part
 from zarrfuse.transactions.keys_workspace import KeysWorkspace
@@ -109,7 +110,7 @@ class Commits:
             if is_quiet:
                 self._close()
             else:
-                log.error("something is still being stored: what is left over is deleted later")
+                log.error("a commit is still running: leftover files are deleted later")
 
     def _close(self) -> None:
         for key in list(self._several.unfinished):
@@ -431,7 +432,7 @@ class Commits:
     def _refuse_replacing(self, key: str, stored: Iterable[str]) -> None:
         for each in stored:
             if self._is_there(each):
-                raise Exists(f"{key} is there: {each}")
+                raise Exists(f"{key} exists already: {each}")
 
     def _may_be_there(self, key: str) -> bool:
         try:

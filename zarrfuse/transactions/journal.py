@@ -198,7 +198,7 @@ def _parsed(name: str, text: bytes) -> Journal:
     if not isinstance(key, str) or name_of(key) != name:
         raise ValueError("it has the name of another chunk")
     if len({part.key for part in parts}) != len(parts):
-        raise ValueError("a key stands twice in it")
+        raise ValueError("it has a key twice")
     return Journal(key, tuple(parts))
 
 

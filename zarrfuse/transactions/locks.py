@@ -72,7 +72,7 @@ class Patience:
             raise TimedOut(f"after {waited_s:.0f} s others still have the lock of {self._what}")
         if waited_s >= SAID_AFTER_S and not self._is_said:
             self._is_said = True
-            log.warning("waiting for others, who have the lock of %s", self._what)
+            log.warning("waiting for another process, which holds the lock of %s", self._what)
         time.sleep(min(self._nap_s, self.left_s))
         self._nap_s = min(2 * self._nap_s, _LONGEST_NAP_S)
 

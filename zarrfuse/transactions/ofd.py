@@ -42,7 +42,7 @@ def _call(fd: int, command: int, kind: int, byte: int, count: int) -> bytes:
         return fcntl.fcntl(fd, command, _FLOCK.pack(kind, 0, byte, count, 0))
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
-            raise BlockingIOError(errno.EAGAIN, "somebody else has the lock") from None
+            raise BlockingIOError(errno.EAGAIN, "another process holds the lock") from None
         if error.errno in _NO_LOCKS:
             raise NoLocksHere from error
         raise

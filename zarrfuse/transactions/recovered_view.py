@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from zarrfuse.errors import NotAFolder, NotFound, ZarrfuseError, text_of
+from zarrfuse.spec.paths import name_of, split
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.transactions import journal as journals
 from zarrfuse.transactions.journal import Journal, Judge, Part
@@ -85,10 +86,10 @@ class _Picture:
                 if part.temporary is None and part.key in self.said:
                     continue  # a chunk that was renamed has been stored again since
                 self.said[part.key] = _Said(name, journal, part)
-                folder, _, last = part.key.rpartition("/")
+                folder, last = split(part.key)
                 self.names.setdefault(folder, set()).add(last)
                 while folder and part.temporary is not None:
-                    above, _, last = folder.rpartition("/")
+                    above, last = split(folder)
                     self.folders.setdefault(above, set()).add(last)
                     folder = above
 
@@ -148,7 +149,7 @@ class RolledForward(Store):
         except NotFound:
             if not self._will_be_folder(picture, key, wait=wait):
                 raise
-            return Entry(key.rpartition("/")[2], Kind.FOLDER, 0, max(0, self._folder_mtime_ns))
+            return Entry(name_of(key), Kind.FOLDER, 0, max(0, self._folder_mtime_ns))
 
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """See `base.Store`."""
@@ -311,11 +312,11 @@ class RolledForward(Store):
             return None
         if not self._is_believed(said, wait=wait):
             return None
-        name = key.rpartition("/")[2]
+        name = name_of(key)
         return Entry(name, entry.kind, entry.size, entry.mtime_ns, access=entry.access)
 
     def _will_be_folder(self, picture: _Picture, folder: str, *, wait: bool) -> bool:
-        above, _, name = folder.rpartition("/")
+        above, name = split(folder)
         if name not in picture.folders.get(above, ()):
             return False
         return any(

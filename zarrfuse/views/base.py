@@ -108,8 +108,3 @@ class Folder(Protocol):
 
 def _read_only() -> ReadOnly:
     return ReadOnly("the mount is read-only")
-
-
-def join(path: str, name: str) -> str:
-    """The path of `name` in the folder `path`."""
-    return f"{path}/{name}" if path else name

@@ -19,9 +19,10 @@ from typing import Any
 
 from zarrfuse.errors import NotFound
 from zarrfuse.formats.segments import Literal
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.base import Folder, join
+from zarrfuse.views.base import Folder
 from zarrfuse.views.facts import Facts
 from zarrfuse.views.nodes import DOCUMENTS
 from zarrfuse.views.walk import told_below
@@ -106,7 +107,7 @@ class InfoFolder(_Live):
             return Entry(name, Kind.FILE, 0, time.time_ns(), access=_own())
         entry = self._of.lookup(name, wait=wait)
         if entry.kind is Kind.LINK:
-            raise NotFound(f"{name} in {self.path} is a symlink: what it leads to is told of there")
+            raise NotFound(f"{name} in {self.path} is a symlink: its target has the facts")
         if entry.kind is not Kind.FILE:
             return Entry(name, Kind.FOLDER, 0, entry.mtime_ns, access=entry.access)
         size = len(self._render(name, wait))

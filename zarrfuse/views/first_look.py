@@ -8,8 +8,8 @@ import time
 from collections import deque
 
 from zarrfuse.errors import NotFound
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.base import Kind, Store
-from zarrfuse.views.base import join
 from zarrfuse.views.nodes import DOCUMENTS, ReferencedNodes
 
 LOOKED_FOR_S = 0.25

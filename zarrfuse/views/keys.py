@@ -26,9 +26,10 @@ from zarrfuse.errors import (
     ZarrfuseError,
 )
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Folder, join
+from zarrfuse.views.base import Folder
 
 _MOST_LINKS = 40  # as many as Linux follows in one path
 _FOLDERS_KEPT = 1000
@@ -203,7 +204,7 @@ class Keys:
         entry = folder.lookup(name, wait=wait)
         if entry.kind is Kind.LINK:
             if not links:
-                raise OSError(errno.ELOOP, f"{path} goes over too many symlinks")
+                raise OSError(errno.ELOOP, f"{path} leads through too many symlinks")
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a symlink has to be followed")
             target = os.path.normpath(join(folder.path, folder.readlink(name)))

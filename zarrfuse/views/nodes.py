@@ -19,10 +19,10 @@ from zarrfuse.errors import MetadataError, NameTooLong, NotFound, guarded, text_
 from zarrfuse.spec.node import Node, NodeError
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
 from zarrfuse.spec.node_v3 import parse_v3
+from zarrfuse.spec.paths import join
 from zarrfuse.spec.references import resolve
 from zarrfuse.stores.access import Access, all_of
 from zarrfuse.stores.base import Entry, Kind, Store, read
-from zarrfuse.views.base import join
 
 _V2_PARSERS: dict[str, Callable[[bytes, bytes | None], Node]] = {
     ".zarray": parse_v2_array,

@@ -25,7 +25,7 @@ def create(
     else:
         _check_file(there.kind, key)
         if exclusive:
-            raise Exists(f"{key} is there")
+            raise Exists(f"{key} exists already")
         given = None
     return new_copy(commits, exclusive=exclusive, given=given)
 

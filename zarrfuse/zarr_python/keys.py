@@ -72,7 +72,7 @@ class KeysOfAView(Store):
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
-        """The bytes under a key, or those of a range; only these are read. None: no such key."""
+        """The bytes of a key, or of a range of it; None if there is no such key."""
         prototype = prototype or default_buffer_prototype()
         if self._opened is not None:
             try:
@@ -86,7 +86,7 @@ class KeysOfAView(Store):
         prototype: BufferPrototype,
         key_ranges: Iterable[tuple[str, ByteRequest | None]],
     ) -> list[Buffer | None]:
-        """What `get` gives for each key and range, in order."""
+        """`get` for each key and range, in order."""
         return await asyncio.gather(
             *(self.get(key, prototype, byte_range) for key, byte_range in key_ranges)
         )
@@ -96,7 +96,7 @@ class KeysOfAView(Store):
         return await self._in_thread(self._size, key) is not None
 
     async def getsize(self, key: str) -> int:
-        """The bytes under a key; nothing is read for it. Raises `FileNotFoundError`."""
+        """The size of a key in bytes. Raises `FileNotFoundError`."""
         size = await self._in_thread(self._size, key)
         if size is None:
             raise FileNotFoundError(key)
@@ -157,7 +157,7 @@ class KeysOfAView(Store):
             yield name
 
     async def _in_batches(self, found: Iterator[str]) -> AsyncIterator[str]:
-        """What is found, some at a time, each time in a thread."""
+        """Iterate in threads, in batches."""
 
         def take() -> list[str]:
             with os_errors():
@@ -178,12 +178,12 @@ class KeysOfAView(Store):
         self._store(key, value, False)
 
     async def set(self, key: str, value: Buffer) -> None:
-        """Store bytes under a key, whole or not at all; of two who do, the last one's stay."""
+        """Store bytes under a key, atomically."""
         self._check_writable()
         await self._in_thread(self._store, key, value, False)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """What `set` does, unless there is something under the key."""
+        """`set`, unless the key exists."""
         self._check_writable()
         with suppress(FileExistsError):
             await self._in_thread(self._store, key, value, True)
@@ -194,7 +194,7 @@ class KeysOfAView(Store):
         self._change(Keys.remove, key)
 
     async def delete(self, key: str) -> None:
-        """Delete what is under a key, a chunk with all its parts; nothing happens if there is nothing."""
+        """Delete a key, if it exists; a chunk with all its parts."""
         self._check_writable()
         await self._in_thread(self._change, Keys.remove, key)
 

@@ -111,7 +111,7 @@ class Packing:
             said, padding = int(packed[self._padding_at()]), self._padding(count)
             if said != padding:
                 raise ValueError(
-                    f"packbits: the {self.padding_encoding.replace('_', ' ')} of a chunk says {said} "
+                    f"packbits: the {self.padding_encoding.replace('_', ' ')} of a chunk claims {said} "
                     f"bits of padding, and there are {padding}"
                 )
         body = self._body(packed)

@@ -31,7 +31,7 @@ def write(path: Path, count: int = 3, **attributes: object) -> Path:
 
 
 def of_sizes(path: Path, size: int, method: int, offset: int = 0) -> ZipStore:
-    """A zip with a member `chunk` that is said to have `size` bytes, and one that is in order."""
+    """A zip with a member `chunk` that claims to have `size` bytes, and one that is in order."""
     data = zlib.compress(bytes(100))[2:-4] if method else bytes(100)
     escaped = 0xFFFF_FFFF
     local = struct.pack("<4s5H3L2H", b"PK\3\4", 45, 0, method, 0, 33, 0, len(data), 100, 5, 0)
@@ -62,7 +62,7 @@ def test_size_that_no_file_has_is_an_error_of_that_member(
 ) -> None:
     store = of_sizes(tmp_path / "a.zip", size, method)
     assert store.list("")["chunk"].size == size  # which the kernel is not told: see `replies`
-    with pytest.raises(Corrupt, match=rf"a\.zip: member chunk is said to have {size} bytes") as e:
+    with pytest.raises(Corrupt, match=rf"a\.zip: member chunk claims to have {size} bytes") as e:
         store.open("chunk")
     assert errno_of(e.value) == errno.EIO
     assert read(store, "fine") == b"ok"
@@ -71,7 +71,7 @@ def test_size_that_no_file_has_is_an_error_of_that_member(
 @pytest.mark.parametrize("offset", [HUGE - 1, HUGE, (1 << 64) - 1])
 def test_member_that_begins_where_no_file_goes_is_corrupt(tmp_path: Path, offset: int) -> None:
     store = of_sizes(tmp_path / "a.zip", 100, zipfile.ZIP_DEFLATED, offset)
-    with pytest.raises(Corrupt, match="member chunk is said to begin behind all members"):
+    with pytest.raises(Corrupt, match="member chunk claims to begin behind all members"):
         store.open("chunk")
 
 

@@ -117,7 +117,7 @@ def open_without_symlinks(path: bytes, flags: int) -> int:
 
 def _open_checked(root_fd: int, path: bytes, flags: int, *, beneath: bool, wait: bool) -> int:
     if not wait:
-        raise BlockingIOError(errno.EAGAIN, "without openat2 nothing is known to be at hand")
+        raise BlockingIOError(errno.EAGAIN, "without openat2 every open may wait")
     fd = os.open(path or b".", flags | os.O_CLOEXEC, dir_fd=root_fd)
     if beneath:
         root = os.readlink(f"/proc/self/fd/{root_fd}").rstrip("/")

@@ -218,7 +218,7 @@ class OwnFolder:
         text = f"{path} {fault}: what is in {OWN_NAME} is neither used nor deleted"
         if left_by is not None:
             text += (
-                f". If nobody is writing, run zarrfuse check --repair as user {left_by}, "
+                f". If no program is writing, run zarrfuse check --repair as user {left_by}, "
                 f"or rename {path}"
             )
         if text not in self._told:

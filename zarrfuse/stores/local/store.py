@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from stat import S_IFDIR, S_IFLNK, S_IFMT, S_IFREG, S_ISDIR, S_ISREG
 
 from zarrfuse.errors import Denied, NameTooLong, NotAFolder, NotFound, ZarrfuseError
+from zarrfuse.spec.paths import name_of, split
 from zarrfuse.stores.access import Access, all_of, way_through
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store
 from zarrfuse.stores.descriptor import close_quietly, is_remote, read_full
@@ -130,7 +131,7 @@ class LocalStore(Store):
             status = os.fstat(fd)
         finally:
             os.close(fd)
-        name = key.rpartition("/")[2]
+        name = name_of(key)
         type_ = S_IFMT(status.st_mode)
         if type_ in (S_IFREG, S_IFDIR):
             return self._entry(name, status, Access.of(status))
@@ -209,7 +210,7 @@ class LocalStore(Store):
         if not wait:
             raise BlockingIOError(errno.EAGAIN, "a symlink or another file system is on the way")
         if flags & os.O_NOFOLLOW:  # the last name is looked at, not followed
-            folder, _, name = key.rpartition("/")
+            folder, name = split(key)
             inside = self._inside(os.path.join(self._real(folder), name))
         else:
             inside = self._inside(self._real(key))
@@ -296,7 +297,7 @@ class LocalStore(Store):
 
     def _link_entry(self, key: str, status: os.stat_result, follow: bool) -> Entry | None:
         """The entry of a symlink; None for one that is not shown, or is gone since."""
-        name = key.rpartition("/")[2]
+        name = name_of(key)
         if not follow:
             link = self._not_followed(key, status)
             if link is None or not link.denied or self._beneath:
@@ -348,7 +349,7 @@ class LocalStore(Store):
         It must not tell whether a target outside of the root exists: this process may see more than the
         caller.
         """
-        name = key.rpartition("/")[2]
+        name = name_of(key)
         try:
             text = self._text_inside(key)
         except NotFound:

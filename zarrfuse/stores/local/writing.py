@@ -42,6 +42,7 @@ from zarrfuse.errors import (
     SourceError,
     ZarrfuseError,
 )
+from zarrfuse.spec.paths import split
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Kind, Like, WritableStore
 from zarrfuse.stores.descriptor import closing_on_error, sync_folder
@@ -120,7 +121,7 @@ class WritableLocalStore(LocalStore, WritableStore):
                         raise
             with suppress(NotFound):
                 return self._file(self._open(key, flags), key)
-        raise Exists(f"{key} is there and is no file: a symlink to nothing, a FIFO, a device")
+        raise Exists(f"{key} exists and is no file: a broken symlink, a FIFO, a device")
 
     def put(
         self,
@@ -153,7 +154,7 @@ class WritableLocalStore(LocalStore, WritableStore):
             # Renaming onto a folder would tell, but only when all is copied.
             old = status_of(folder, name)
             if old is not None and new:
-                raise Exists(f"{key} is there")
+                raise Exists(f"{key} exists already")
             if old is not None and S_ISDIR(old.st_mode):
                 raise IsAFolder(f"{key} is a folder")
             with self._temporary(folder) as (at, temporary, fd):
@@ -226,7 +227,7 @@ class WritableLocalStore(LocalStore, WritableStore):
     def make_folder(self, key: str, given: Access | None = None) -> None:
         """See `base.WritableStore`."""
         if not key:
-            raise Exists("the root is there")
+            raise Exists("the root exists already")
         with self._at(key) as (folder, name), _ours(key):
             if _is_own(key):
                 os.mkdir(name, 0o700, dir_fd=folder)
@@ -272,7 +273,7 @@ class WritableLocalStore(LocalStore, WritableStore):
     @contextmanager
     def _at(self, key: str) -> Iterator[tuple[int, str]]:
         """The folder of a key, as a descriptor, and the name in it. Raises as `base.Store.scan`."""
-        above, _, name = key.rpartition("/")
+        above, name = split(key)
         if name in ("", ".", ".."):
             raise Denied(f"{key or 'the root'} is no name that can be changed")
         if "\0" in name:

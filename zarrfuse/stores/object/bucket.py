@@ -234,7 +234,7 @@ class Bucket:
         except NotFound:
             return
         if new:
-            raise Exists(f"{path} is there")
+            raise Exists(f"{path} exists already")
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
@@ -247,7 +247,7 @@ class Bucket:
         except FileNotFoundError:
             raise NotFound(f"no key {what}") from None
         except errors.AlreadyExistsError:
-            raise Exists(f"{what} is there") from None
+            raise Exists(f"{what} exists already") from None
         except errors.PreconditionError:
             raise Stale(f"{what} was replaced while it was open") from None
         except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:

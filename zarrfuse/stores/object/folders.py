@@ -8,6 +8,8 @@ import threading
 
 from cachetools import LRUCache
 
+from zarrfuse.spec.paths import folder_of, split
+
 _SEEN = 10_000
 
 
@@ -32,11 +34,11 @@ class Folders:
                     names.add(below)
                 if not is_new:
                     return True
-                folder, _, below = folder.rpartition("/")
+                folder, below = split(folder)
 
     def drop(self, folder: str) -> None:
         """Delete a folder; the one above is kept."""
-        above, _, name = folder.rpartition("/")
+        above, name = split(folder)
         self.keep(above)
         with self._lock:
             self._names.pop(folder, None)
@@ -57,7 +59,7 @@ class Folders:
         with self._lock:
             while folder:
                 self._seen[folder] = True
-                folder = folder.rpartition("/")[0]
+                folder = folder_of(folder)
 
     def is_known(self, folder: str) -> bool:
         """Whether a folder is kept, or had a key when it was last seen."""

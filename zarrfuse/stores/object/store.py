@@ -31,6 +31,7 @@ from zarrfuse.errors import (
     SourceError,
     Stale,
 )
+from zarrfuse.spec.paths import folder_of, name_of
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Like, Reader, WritableStore, Writer
 from zarrfuse.stores.object.bucket import Bucket, Found, Patience
@@ -83,7 +84,7 @@ class ObjectStore(WritableStore):
 
     def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`. One request for a file, a second one for a folder."""
-        name = key.rpartition("/")[2]
+        name = name_of(key)
         if not key:
             return self._folder_entry(name)
         path = self._path(key)
@@ -149,7 +150,7 @@ class ObjectStore(WritableStore):
         """
         path = self._new_path(key)
         if self._folders.is_known(key) and self._is_folder(key):
-            raise Exists(f"{key} is there") if new else IsAFolder(f"{key} is a folder")
+            raise Exists(f"{key} exists already") if new else IsAFolder(f"{key} is a folder")
         with self._readers.replacing(path):
             self._bucket.put(path, _pieces(source, start, stop, key), stop - start, new=new)
         self._folders.saw(_above(key))
@@ -166,10 +167,14 @@ class ObjectStore(WritableStore):
         path, new_path = self._file_path(key, of_folders="renamed"), self._new_path(new_key)
         if path == new_path:
             if not replace:
-                raise Exists(f"{new_key} is there")
+                raise Exists(f"{new_key} exists already")
             return
         if self._folders.is_known(new_key) and self._is_folder(new_key):
-            raise IsAFolder(f"{new_key} is a folder") if replace else Exists(f"{new_key} is there")
+            raise (
+                IsAFolder(f"{new_key} is a folder")
+                if replace
+                else Exists(f"{new_key} exists already")
+            )
         with self._readers.replacing(new_path, path):
             self._bucket.copy(path, new_path, new=not replace)
             self._folders.saw(_above(new_key))
@@ -180,20 +185,20 @@ class ObjectStore(WritableStore):
         """See `base.WritableStore`. A copy: later changes of one name do not change the other."""
         path, new_path = self._file_path(key), self._new_path(new_key)
         if path == new_path or (self._folders.is_known(new_key) and self._is_folder(new_key)):
-            raise Exists(f"{new_key} is there")
+            raise Exists(f"{new_key} exists already")
         self._bucket.copy(path, new_path, new=True)
         self._folders.saw(_above(new_key))
 
     def make_folder(self, key: str, given: Access | None = None) -> None:
         """See `base.WritableStore`. It exists in this process; others see it when there is a key in it."""
         if not key:
-            raise Exists("the root is there")
+            raise Exists("the root exists already")
         path = self._new_path(key)
         above = _above(key)
         if above and not self._is_folder(above):
             raise NotFound(f"no folder {above} for {key}")
         if self._is_file(path) or self._is_folder(key) or not self._folders.keep(key):
-            raise Exists(f"{key} is there")
+            raise Exists(f"{key} exists already")
 
     def remove_folder(self, key: str) -> None:
         """See `base.WritableStore`. Raises `NotSupported` for a folder with a marker."""
@@ -293,7 +298,7 @@ class ObjectStore(WritableStore):
                 given.add(name)
                 yield Entry(name, Kind.FILE, found.size, found.mtime_ns)
         for whole in folders:
-            name = whole.rpartition("/")[2]
+            name = name_of(whole)
             if name not in given and _is_name(name):
                 given.add(name)
                 yield self._folder_entry(name)
@@ -305,7 +310,7 @@ def _must_wait(wait: bool) -> None:
 
 
 def _above(key: str) -> str:
-    return key.rpartition("/")[0]
+    return folder_of(key)
 
 
 def _whole(prefix: str, key: str) -> str:

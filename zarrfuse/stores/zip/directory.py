@@ -75,7 +75,7 @@ def find_directory(fd: int) -> Directory:
         size, offset = zip64
         end -= _LOCATOR_64.size + _END_64.size
     if size > end:
-        raise BadZip(f"its central directory is said to have {size} bytes, and {end} are there")
+        raise BadZip(f"its central directory claims to have {size} bytes, and {end} are there")
     return Directory(end - size, size, end - size - offset)
 
 

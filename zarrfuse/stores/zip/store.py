@@ -41,6 +41,7 @@ from zarrfuse.errors import (
     SourceDenied,
     SourceError,
 )
+from zarrfuse.spec.paths import name_of
 from zarrfuse.stores.access import Access, as_folder
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.stores.zip.directory import RENAMED, UTF8_NAME, BadZip, find_directory, records
@@ -117,7 +118,7 @@ class ZipStore(Store):
 
     def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
         """See `base.Store`. From memory, so never has to wait."""
-        return self._entry(key.rpartition("/")[2], self._find(key))
+        return self._entry(name_of(key), self._find(key))
 
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """See `base.Store`. Reads the member's local header, the first time.
@@ -200,7 +201,7 @@ class ZipStore(Store):
         if flags & _PATCH:
             raise NotSupported(f"{self.path}: member {key} is a patch of another file")
         if size > LARGEST:
-            raise Corrupt(f"{self.path}: member {key} is said to have {size} bytes")
+            raise Corrupt(f"{self.path}: member {key} claims to have {size} bytes")
         if members.place[number] < 0:
             self._read_local_header(file, key, number, wait=wait)
         if members.method[number] != zipfile.ZIP_STORED:
@@ -208,7 +209,7 @@ class ZipStore(Store):
         compressed_size = members.compressed_size[number]
         if size != compressed_size:
             raise Corrupt(
-                f"{self.path}: member {key} is stored, but said to have {size} bytes"
+                f"{self.path}: member {key} is stored, but claims to have {size} bytes"
                 f" and {compressed_size} in the zip"
             )
         return StoredReader(file, key, members, number, self._time(number))
@@ -230,7 +231,7 @@ class ZipStore(Store):
         name = b"" if flags & RENAMED else key.encode("utf-8" if flags & UTF8_NAME else "cp437")
         end = offset + _HEADER_BYTES + len(name)
         if end > self._directory_offset:
-            raise Corrupt(f"{self.path}: member {key} is said to begin behind all members")
+            raise Corrupt(f"{self.path}: member {key} claims to begin behind all members")
         header = bytearray(_HEADER_BYTES + len(name))
         file.readinto(memoryview(header), offset, wait=wait)
         name_bytes = int.from_bytes(header[26:28], "little")
@@ -239,7 +240,7 @@ class ZipStore(Store):
             raise Corrupt(f"{self.path}: member {key} has no local header where it should be")
         start = offset + _HEADER_BYTES + name_bytes + extra_bytes
         if start + members.compressed_size[number] > self._directory_offset:
-            raise Corrupt(f"{self.path}: member {key} is said to end behind all members")
+            raise Corrupt(f"{self.path}: member {key} claims to end behind all members")
         members.place[number] = start
 
     def _link_target(self, key: str, number: int) -> str | None:

@@ -6,8 +6,9 @@ from dataclasses import replace
 import msgspec
 
 from zarrfuse.errors import Elsewhere, NotFound
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
-from zarrfuse.views.base import Folder, join
+from zarrfuse.views.base import Folder
 from zarrfuse.views.facts import Facts
 
 

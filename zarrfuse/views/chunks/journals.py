@@ -12,6 +12,7 @@ from zarrfuse.errors import NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.paths import folder_of, split
 from zarrfuse.stores.base import Store
 from zarrfuse.transactions.journal import Journal, Judge, Part, key_of
 from zarrfuse.transactions.recovered_view import unwrapped
@@ -40,12 +41,12 @@ def _problem(store: Store, journal: Journal) -> str | None:
         return f"is of no chunk of {owner.path or 'the root array'}"
     stored = {journal.key + leaf.key_suffix for leaf in node.parts.leaves}
     others = [part for part in journal.parts if part.key not in stored]
-    folder = journal.key.rpartition("/")[0]
+    folder = folder_of(journal.key)
     is_whole = {part.key for part in journal.parts if part.temporary is not None} == stored
     if is_whole and _are_another_chunk(node, node.parts, others, array):
         return None
     for number, part in enumerate(others):
-        above, _, name = part.key.rpartition("/")
+        above, name = split(part.key)
         is_loose = (
             part.temporary is None
             and not number
@@ -76,7 +77,7 @@ def _owner(store: Store, key: str) -> Loaded | None:
     """The nearest node above a key."""
     folder = key
     while folder:
-        folder = folder.rpartition("/")[0]
+        folder = folder_of(folder)
         loaded = NodeOf(store, folder, 0, _unsaid).get()
         if loaded is not None:
             return loaded

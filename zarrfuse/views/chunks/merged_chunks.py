@@ -15,10 +15,10 @@ from zarrfuse.errors import Corrupt, Denied, NotFound
 from zarrfuse.formats.segments import Broken, Segmented, Stored, identity_of
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.paths import folder_of, join
 from zarrfuse.stores.access import both, of_parts, way_through
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.transactions.snapshot import snapshot
-from zarrfuse.views.base import join
 from zarrfuse.views.facts import PartFacts
 
 Found = TypeVar("Found", Entry, Reader)
@@ -220,10 +220,10 @@ class MergedChunks:
         if not self.parts.nested:
             return entry
         access = entry.access
-        above = key.rpartition("/")[0]
+        above = folder_of(key)
         while len(above) > len(self._folder):
             access = both(access, way_through(self._from.store.stat(above, wait=wait).access))
-            above = above.rpartition("/")[0]
+            above = folder_of(above)
         return replace(entry, access=access)
 
     def _open_all(self, keys: Sequence[str], wait: bool) -> list[Reader | None]:

@@ -20,11 +20,11 @@ from zarrfuse.errors import (
     PartsDoNotFit,
 )
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.paths import folder_of, join
 from zarrfuse.stores.base import Kind, read
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.transactions.commits import Commits, Target
 from zarrfuse.transactions.spool import Spool, StoreOptions
-from zarrfuse.views.base import join
 
 _LARGEST_JUDGED = 256 << 20
 """A chunk of more bytes is stored without a check whether it is empty, for which it is decoded."""
@@ -62,12 +62,12 @@ class Chunk:
     def folders(self) -> list[str]:
         """The folders that hold only its parts, the innermost first."""
         found = set()
-        above = self.path.rpartition("/")[0]
+        above = folder_of(self.path)
         for suffix in () if self.node.parts is None else self.node.parts.nested:
-            folder = (self.path + suffix).rpartition("/")[0]
+            folder = folder_of(self.path + suffix)
             while folder != above:
                 found.add(folder)
-                folder = folder.rpartition("/")[0]
+                folder = folder_of(folder)
         return sorted(found, key=len, reverse=True)
 
     def refuse_unwritable(self) -> None:
@@ -199,7 +199,7 @@ class ChunkStoring:
         store = self._commits.store
         if not sync or not store.in_place:
             return
-        above = {key.rpartition("/")[0] for key in (*chunk.stored, *chunk.folders, chunk.path)}
+        above = {folder_of(key) for key in (*chunk.stored, *chunk.folders, chunk.path)}
         for folder in sorted(above, key=len, reverse=True):
             with suppress(NotFound, NotAFolder):  # it went with the chunk
                 store.sync_folder(folder)

@@ -22,12 +22,13 @@ from zarrfuse.errors import Elsewhere, NotFound, NotSupported, ReadOnly
 from zarrfuse.spec.active import Active, below, joined
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.paths import join
 from zarrfuse.spec.zep10 import TieredStorage
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Kind, Reader, Store, Writer
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Folder, join
+from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks.merged_chunks import (
     OPEN_PARTS,
     WRITABLE_OPEN_PARTS,

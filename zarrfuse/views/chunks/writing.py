@@ -20,13 +20,14 @@ from typing import Protocol
 from zarrfuse.errors import Denied, Exists, IsAFolder, NotAFolder, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Writer
 from zarrfuse.transactions.commits import Commits, Target, copy_reader
 from zarrfuse.transactions.spool import Spool, StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views import ordinary_files
-from zarrfuse.views.base import Folder, join
+from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks.merged_chunks import MergedChunks
 from zarrfuse.views.chunks.storing import Chunk, ChunkStoring, IsFill
 from zarrfuse.views.nodes import Changes, Loaded
@@ -88,7 +89,7 @@ class ChunkWriting:
             return ordinary_files.create(self._commits, place.key, exclusive=exclusive, given=given)
         there = self._in_the_way(folder, name, place)
         if there is not None and exclusive:
-            raise Exists(f"{place.key} is there")
+            raise Exists(f"{place.key} exists already")
         new = given if there is None else None  # what is replaced hands its own on
         return ordinary_files.new_copy(self._commits, exclusive=exclusive, given=new)
 
@@ -162,7 +163,7 @@ class ChunkWriting:
         source, place = self._place(folder, name), self._place(to, new_name)
         there = self._in_the_way(to, new_name, place)
         if there is not None and not replace:
-            raise Exists(f"{place.key} is there")
+            raise Exists(f"{place.key} exists already")
         if source.key == place.key:
             return True
         _refuse_symlink(entry, place)
@@ -227,7 +228,7 @@ class ChunkWriting:
         place = self._place(to, new_name)
         there = _entry(to, new_name)
         if there is not None and not replace:
-            raise Exists(f"{place.key} is there")
+            raise Exists(f"{place.key} exists already")
         if there is not None and there.kind is Kind.FILE:
             raise NotAFolder(f"{place.key} is no folder, which a folder could replace")
         self._store.rename(_key(folder, name), place.key, replace=replace)
@@ -246,7 +247,7 @@ class ChunkWriting:
         if source.what is not What.ORDINARY:
             raise NotSupported(f"{source.key} is a {source.what.name.lower()}, which has one name")
         if self._in_the_way(to, new_name, place) is not None:
-            raise Exists(f"{place.key} is there")
+            raise Exists(f"{place.key} exists already")
         if place.chunk is not None:
             self._storing.store_file(place.chunk, source.key, keep=True, new=True)
         elif place.what is What.DOCUMENT:
@@ -271,7 +272,7 @@ class ChunkWriting:
         """Refused for the name of a part."""
         place = self._place(folder, name)
         if _entry(folder, name) is not None:
-            raise Exists(f"{place.key} is there")
+            raise Exists(f"{place.key} exists already")
         self._store.make_folder(place.key, given)
 
     def remove_folder(self, folder: WrittenFolder, name: str) -> None:

@@ -12,9 +12,9 @@ from typing import TypeAlias
 from zarrfuse.errors import Denied, NotFound
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode, GroupNode
+from zarrfuse.spec.paths import join
 from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.facts import ChunkFacts, Facts, kind_and_size
 from zarrfuse.views.images.arrays import ArrayImages

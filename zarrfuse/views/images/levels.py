@@ -14,6 +14,7 @@ from cachetools import LRUCache
 from zarrfuse.errors import text_of
 from zarrfuse.spec.node import GroupNode
 from zarrfuse.spec.ome import Pyramid, level_of, pyramids_of
+from zarrfuse.spec.paths import name_of
 from zarrfuse.stores.access import Access, both, way_through
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.nodes import Loaded
@@ -105,7 +106,7 @@ def access_to(
         access = both(access, loaded.access)
         folder, above = level, level.parent
         while above is not None and not entered.startswith(f"{folder.path}/"):
-            name = folder.path.rpartition("/")[2]
+            name = name_of(folder.path)
             access = both(access, way_through(above.lookup(name, wait=wait).access))
             folder, above = above, above.parent
     return access

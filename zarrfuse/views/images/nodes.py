@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 from zarrfuse.config import FORMATS
 from zarrfuse.errors import text_of
 from zarrfuse.formats.segments import Rendered
-from zarrfuse.spec.paths import title_of
+from zarrfuse.spec.paths import name_of, title_of
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.cache import ByteCache
@@ -55,7 +55,7 @@ class Images:
 
     def name_of(self, loaded: Loaded) -> str:
         """The name of the renderings of a node: its own without `.zarr` and `.ome.zarr`."""
-        return title_of(loaded.path.rpartition("/")[2]) or self.root_name
+        return title_of(name_of(loaded.path)) or self.root_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ class ZarrArray:
         self._refused = refusal(self._loaded)
         if self._refused is None and max(self._node.shape, default=0) > _LONGEST:
             self._refused = (
-                f"{self.name}: nobody can decode a dimension of more than 2^63 - 1 elements"
+                f"{self.name}: a dimension of more than 2^63 - 1 elements cannot be decoded"
             )
         if self._refused is None and self.index_bytes > _MOST_INDEX_BYTES:
             self._refused = f"{self.name}: the index of a shard has {self.index_bytes} bytes"
@@ -189,7 +189,7 @@ class ZarrArray:
             if reply.outcome != "missing":
                 return reply, found
             wanted = [key for key in reply.wanted if key not in brought]
-        raise Corrupt(f"{self.name}: zarr-python reads on and on")
+        raise Corrupt(f"{self.name}: zarr-python asks for more bytes again and again")
 
 
 def _clause(reply: Reply) -> str:

@@ -17,12 +17,11 @@ from msgspec.structs import replace
 from zarrfuse.errors import Denied, NotAFolder, NotEmpty, NotFound
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
-from zarrfuse.spec.paths import relative
+from zarrfuse.spec.paths import folder_of, join, relative, split
 from zarrfuse.spec.plain import CHUNK_KEYS
 from zarrfuse.spec.plain_keys import coordinate, key_layout
 from zarrfuse.stores.access import Access, both, way_through
 from zarrfuse.stores.base import Entry, Kind, Reader
-from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
 from zarrfuse.views.facts import ChunkFacts, Facts
 
@@ -235,11 +234,11 @@ class PlainChunks:
         """Delete the folders that hold only the chunk at these coordinates, if they are empty."""
         if self._layout.nested is None:
             return
-        path = self._node.chunk_key(coords).rpartition("/")[0]
+        path = folder_of(self._node.chunk_key(coords))
         top = self._layout.folder(coords[:-1]) if self._layout.way == "folders" else ""
         with suppress(NotFound, NotEmpty):
             while len(path) > len(top):
-                above, _, name = path.rpartition("/")
+                above, name = split(path)
                 self._at(above).remove_folder(name)
                 path = above
 
@@ -253,7 +252,7 @@ class PlainChunks:
 
     def place(self, coords: Coords) -> tuple[ChunksFolder, str]:
         """The stored folder of the chunk at these coordinates, and its name in it."""
-        folder, _, name = self._node.chunk_key(coords).rpartition("/")
+        folder, name = split(self._node.chunk_key(coords))
         return self._at(folder), name
 
     # -- entries -----------------------------------------------------------------------------
@@ -270,7 +269,7 @@ class PlainChunks:
         path = self._stored_path(coords)
         if not path:
             return self._virtual(shown, wait=wait)
-        above, _, name = path.rpartition("/")
+        above, name = split(path)
         entry = self._at(above).lookup(name, wait=wait)
         if not _may_be_folder(entry):
             raise NotFound(f"{path} in {self._root.path} is a file, not a folder of chunks")
@@ -281,11 +280,11 @@ class PlainChunks:
         access = entry.access
         if self._layout.way == "unknown" or self._layout.nested is not None:
             shown = self._layout.folder(coords[:-1]) if self._layout.way == "folders" else ""
-            folder = self._node.chunk_key(coords).rpartition("/")[0]
+            folder = folder_of(self._node.chunk_key(coords))
             while len(folder) > len(shown):
                 stored = self._view.store.stat(join(self._root.path, folder), wait=wait)
                 access = both(access, way_through(stored.access))
-                folder = folder.rpartition("/")[0]
+                folder = folder_of(folder)
         return access
 
     def _virtual(self, name: str, *, wait: bool = True) -> Entry:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from zarrfuse.errors import Contradiction, Exists, NotAFolder, NotFound, NotSupported
+from zarrfuse.spec.paths import join
 from zarrfuse.spec.plain_writing import stored_document
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Kind, Reader, Writer
@@ -14,7 +15,6 @@ from zarrfuse.stores.descriptor import read_full
 from zarrfuse.transactions.commits import write_all
 from zarrfuse.transactions.spool import Spool, StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.nodes import LARGEST_DOCUMENT
 from zarrfuse.views.ordinary_files import new_copy
@@ -55,7 +55,7 @@ class DocumentFile:
         self._check()
         if self.exists():
             if exclusive:
-                raise Exists(f"{self.title} is there")
+                raise Exists(f"{self.title} exists already")
             given = None
         return new_copy(self.writing.commits, exclusive=exclusive, given=given)
 
@@ -135,7 +135,7 @@ class DocumentFile:
         """
         if self.hidden:
             raise NotSupported(
-                f"{self.title} stands for {self.hidden[0]}, and cannot be written: "
+                f"{self.title} is shown for {self.hidden[0]}, and cannot be written: "
                 "the node is stored as one of Zarr v2"
             )
         if self.node is not None and self.node.refused is not None and self._stored_text():

@@ -9,12 +9,12 @@ from typing import Protocol
 
 from zarrfuse.errors import Exists, IsAFolder, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.access import Access, Change, new_file
 from zarrfuse.stores.base import Kind, Reader, Writer
 from zarrfuse.transactions.commits import copy_reader
 from zarrfuse.transactions.spool import StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks
 from zarrfuse.views.plain.documents import DocumentFile
@@ -240,7 +240,7 @@ def rename(source: PlainFile, target: PlainFile, *, replace: bool) -> bool:
         source.writing.transient.rename(source.key, target.key, replace=replace)
         return True
     if isinstance(source, DocumentFile) and source.hidden:
-        raise NotSupported(f"{source.title} stands for {source.hidden[0]}, and cannot be renamed")
+        raise NotSupported(f"{source.title} is shown for {source.hidden[0]}, and cannot be renamed")
     _copy(source, target, new=not replace)
     source.remove()
     return False

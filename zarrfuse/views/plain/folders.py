@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from zarrfuse.errors import Exists, NotEmpty, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.spec.paths import name_of
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Kind
 from zarrfuse.views.chunks.view import ChunksFolder
@@ -59,14 +60,14 @@ def _of_chunks(chunks: PlainChunks, coords: Coords, name: str) -> FolderName:
         raise NotSupported(f"{name} in /{chunks.path} is a chunk, and cannot be a folder")
     stored = chunks.stored_folder(coords)
     above = None if stored is None else stored.parent
-    stored_name = name if stored is None else stored.path.rpartition("/")[2]
+    stored_name = name if stored is None else name_of(stored.path)
     return FolderName(above, stored_name, is_of_chunks=True)
 
 
 def make_folder(found: FolderName, given: Access | None) -> None:
     """See `views.base.Folder`. A chunk folder that is not stored as such always exists."""
     if found.above is None:
-        raise Exists(f"{found.name} is there")
+        raise Exists(f"{found.name} exists already")
     found.above.make_folder(found.name, given)
 
 

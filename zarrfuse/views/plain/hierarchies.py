@@ -11,10 +11,10 @@ from weakref import WeakValueDictionary
 
 from zarrfuse.errors import MetadataError, NotAFolder, NotFound, text_of
 from zarrfuse.spec.consolidated_v2 import reason_to_stay
+from zarrfuse.spec.paths import join
 from zarrfuse.spec.plain_v2 import as_v3
 from zarrfuse.stores.base import Kind, Store, read
 from zarrfuse.stores.pool import Threads
-from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.nodes import LARGEST_DOCUMENT, Loaded
 

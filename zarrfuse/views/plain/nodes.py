@@ -12,10 +12,10 @@ from zarrfuse.errors import MetadataError
 from zarrfuse.formats.segments import Literal
 from zarrfuse.spec.node import ArrayNode, Node
 from zarrfuse.spec.node_v3 import parse_v3
+from zarrfuse.spec.paths import join
 from zarrfuse.spec.plain import document, problem
 from zarrfuse.spec.plain_v2 import as_v3
 from zarrfuse.stores.base import Entry, Kind, entry_of
-from zarrfuse.views.base import join
 from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain.chunks import PlainChunks

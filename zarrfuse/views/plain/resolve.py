@@ -11,8 +11,9 @@ from typing import Generic, Protocol, Self, TypeVar
 from weakref import WeakValueDictionary
 
 from zarrfuse.errors import NotFound
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.views.base import Folder, join
+from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
 from zarrfuse.views.nodes import Loaded
 from zarrfuse.views.plain.chunks import TOP, Coords, PlainChunks

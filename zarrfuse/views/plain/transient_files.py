@@ -65,7 +65,7 @@ class TransientFiles:
                 file = self._files[key] = _File(self._spool(), access)
                 file.users = file.names = 1
             elif exclusive:
-                raise Exists(f"{key.name} is there already")
+                raise Exists(f"{key.name} exists already")
             writer = self._opened(file)
         writer.truncate(0)
         return writer
@@ -83,7 +83,7 @@ class TransientFiles:
             with self._lock:
                 replaced = self._files.get(key)
                 if replaced is not None and new:
-                    raise Exists(f"{key.name} is there already")
+                    raise Exists(f"{key.name} exists already")
                 self._files[key] = file
                 if replaced is not None:
                     self._unname(replaced)
@@ -139,7 +139,7 @@ class TransientFiles:
         with self._lock:
             file = self._file(key)
             if new_key in self._files:
-                raise Exists(f"{new_key.name} is there already")
+                raise Exists(f"{new_key.name} exists already")
             file.users += 1
             file.names += 1
             self._files[new_key] = file
@@ -150,7 +150,7 @@ class TransientFiles:
             file = self._file(key)
             replaced = self._files.get(new_key)
             if replaced is not None and not replace:
-                raise Exists(f"{new_key.name} is there already")
+                raise Exists(f"{new_key.name} exists already")
             if replaced is file:
                 return
             del self._files[key]

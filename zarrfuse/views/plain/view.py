@@ -15,10 +15,11 @@ from typing import Self, TypeAlias
 
 from zarrfuse.errors import Elsewhere, IsAFolder, NotAFolder, NotEmpty, NotFound, NotSupported
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Entry, Kind, Reader, Writer
 from zarrfuse.transactions.working_copy import WorkingCopy
-from zarrfuse.views.base import Folder, join
+from zarrfuse.views.base import Folder
 from zarrfuse.views.chunks.view import ChunksFolder, ChunksView
 from zarrfuse.views.facts import Facts, kind_and_size
 from zarrfuse.views.nodes import Loaded

@@ -101,5 +101,5 @@ class PlainWriting:
 def hidden(name: str, path: str) -> NotSupported:
     """Why a name in the folder at `path` cannot be written."""
     return NotSupported(
-        f"{name} in /{path}: what is stored under this name is shown elsewhere, so it cannot be used"
+        f"{name} in /{path}: the stored file of this name is shown elsewhere, so the name cannot be used"
     )

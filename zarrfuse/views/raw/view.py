@@ -7,12 +7,13 @@ to the store without a mount. Zarrfuse's own folder cannot be written.
 from collections.abc import Iterator
 
 from zarrfuse.errors import Denied, Elsewhere, ReadOnly
+from zarrfuse.spec.paths import join
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Store, Writer
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views import ordinary_files
-from zarrfuse.views.base import Folder, join
+from zarrfuse.views.base import Folder
 from zarrfuse.views.facts import Facts
 
 
