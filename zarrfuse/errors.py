@@ -215,11 +215,11 @@ def printable(text: str) -> str:
 def text_of(error: BaseException) -> str:
     """The message of `error` in one line that can be printed, logged and encoded."""
     try:
-        said = str(error)
-    except Exception:  # somebody else's exception, with a fault in its own text
-        said = "(its text cannot be had)"
-    printable = " ".join(said.encode("utf-8", "backslashreplace").decode().split())
-    return f"{type(error).__name__}: {printable[:1000]}"
+        message = str(error)
+    except Exception:  # an exception of a plug-in whose `__str__` fails
+        message = "(no message)"
+    line = " ".join(message.encode("utf-8", "backslashreplace").decode().split())
+    return f"{type(error).__name__}: {line[:1000]}"
 
 
 def is_expected(error: BaseException) -> bool:

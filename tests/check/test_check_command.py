@@ -116,7 +116,7 @@ def test_mounts_below_the_source_are_left_out(
     points = [mounted(demo), mounted(demo, "--view", "plain")]
     done = zarrfuse("check", tmp_path)
     assert done.stderr.splitlines() == [
-        *(f"zarrfuse: {point} is a mount of {demo}, and left out" for point in points),
+        *(f"zarrfuse: {point} is a mount of {demo}, and is left out" for point in points),
         "zarrfuse: nothing is wrong (1 node, 1 chunk)",
     ]
 
@@ -146,7 +146,7 @@ def test_a_source_that_can_no_longer_be_listed_exits_with_2(
 def test_a_path_inside_a_node_is_told_where_to_look(wrong: Path, path: str) -> None:
     done = zarrfuse("check", wrong / path, check=False)
     assert done.returncode == 2
-    assert done.stderr.endswith(f"; it lies in {wrong / 'a'}: check that\n")
+    assert done.stderr.endswith(f"; check {wrong / 'a'}, which it is in\n")
 
 
 @pytest.mark.parametrize("arguments", [(), ("",), ("a", "b"), ("a", "--shallow")])

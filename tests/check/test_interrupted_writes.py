@@ -50,7 +50,7 @@ def test_checking_an_interrupted_write_changes_nothing(interrupted: Path) -> Non
 def test_repair_finishes_it_and_leaves_nothing(interrupted: Path) -> None:
     done = zarrfuse("check", interrupted, "--repair", check=False)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.splitlines()[0] == "zarrfuse: finished a write that was interrupted"
+    assert done.stderr.splitlines()[0] == "zarrfuse: finished an interrupted write"
     assert (interrupted / "c/0/0.b").read_bytes() == b"34"
     assert not (interrupted / OWN_NAME).exists()
 

@@ -1,10 +1,9 @@
 """`zarrfuse check`: everything that is wrong with a dataset.
 
-`findings` is the same in a program. `walk` goes through a store and hands each document to
-`documents` (`documents_v2` for Zarr v2) and each folder of an array to `chunks`; `deep` reads the
-chunks that are whole as far as names and sizes tell, and `unfinished` has the writes that were
-interrupted. `source` opens what is checked, `run` is the command, `report` shows what is found. `rules`
-has the rules that findings cite; `docs/check.md` tells of all of them.
+`findings` is the same for programs. `walk` walks a store and passes each document to `documents`
+(`documents_v2` for Zarr v2) and each folder of an array to `chunks`; `deep` reads the chunks whose names
+and sizes are right; `unfinished` finds interrupted writes. `source` opens the source, `run` is the
+command, `report` prints findings. `rules` has the rules that they cite, which `docs/check.md` lists.
 
 Everything is a generator: a finding is printed at once, and not kept. Used by `cli`. It must not use
 private names of other packages.

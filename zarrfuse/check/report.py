@@ -23,18 +23,18 @@ class Report(Protocol):
         """Show one finding."""
 
     def end(self, survey: Survey, *, complete: bool) -> None:
-        """Show what was looked at; `complete` is false if the check was interrupted."""
+        """Show the summary; `complete`: false if the check was interrupted."""
 
 
 class Counts:
-    """How many findings there were, by level."""
+    """The number of findings by level."""
 
     def __init__(self) -> None:
         self.errors = 0
         self.warnings = 0
 
     def add(self, finding: Finding) -> None:
-        """Count one."""
+        """Count a finding."""
         if finding.level == "error":
             self.errors += 1
         else:
@@ -49,7 +49,7 @@ class Lines:
         self.progress: Progress | None = None
 
     def add(self, finding: Finding) -> None:
-        """See `Report`. Above the progress bar, where both are on one terminal."""
+        """See `Report`. Above the progress bar, if both are on one terminal."""
         self.counts.add(finding)
         if self.progress is not None and sys.stdout.isatty():
             self.progress.console.print(
@@ -60,15 +60,15 @@ class Lines:
 
     def end(self, survey: Survey, *, complete: bool) -> None:
         """See `Report`."""
-        looked_at = f"{_several(survey.nodes, 'node')}, {_several(survey.chunks, 'chunk')}"
+        checked = f"{_counted(survey.nodes, 'node')}, {_counted(survey.chunks, 'chunk')}"
         if survey.bytes_read:
-            looked_at += f", {_amount(survey.bytes_read)} read"
+            checked += f", {_amount(survey.bytes_read)} read"
         errors, warnings = self.counts.errors, self.counts.warnings
-        found = f"{_several(errors, 'error')}, {_several(warnings, 'warning')}"
+        found = f"{_counted(errors, 'error')}, {_counted(warnings, 'warning')}"
         if not errors and not warnings:
             found = "nothing is wrong"
         state = "" if complete else "interrupted; until then "
-        print(f"zarrfuse: {state}{found} ({looked_at})", file=sys.stderr)
+        print(f"zarrfuse: {state}{found} ({checked})", file=sys.stderr)
 
 
 class Document:
@@ -100,7 +100,7 @@ class Document:
         sys.stdout.write(f"{line}],\n{json.dumps(facts)[1:]}\n")
 
 
-def _several(count: int, what: str) -> str:
+def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
@@ -110,10 +110,10 @@ def _amount(size: int) -> str:
 
 @contextmanager
 def progress_of(survey: Survey, lines: Lines | None) -> Iterator[None]:
-    """Shows on stderr how many bytes of the chunks have been read, if that is a terminal.
+    """A block with a progress bar on stderr, if that is a terminal.
 
-    `lines` are what is written to stdout meanwhile, if anything that a person reads. Other output
-    that goes to a terminal is left alone: the bar would wipe it.
+    `lines`: the report on stdout, None for JSON. With JSON on a terminal there is no bar, which would
+    overwrite it.
     """
     if not sys.stderr.isatty() or (lines is None and sys.stdout.isatty()):
         yield
@@ -131,7 +131,7 @@ def progress_of(survey: Survey, lines: Lines | None) -> Iterator[None]:
     )
 
     class Read(ProgressColumn):
-        """Brings the task up to date whenever it is shown."""
+        """Updates the task whenever the bar is drawn."""
 
         def render(self, task: Task) -> str:
             progress.update(task.id, completed=survey.bytes_read)

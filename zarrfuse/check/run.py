@@ -6,7 +6,7 @@ Owns the exit codes. It must not know how findings are found or shown.
 import sys
 
 from zarrfuse.check.report import Document, Lines, progress_of
-from zarrfuse.check.source import WithoutMounts, open_source, where_to_look
+from zarrfuse.check.source import WithoutMounts, node_around, open_source
 from zarrfuse.check.survey import Survey
 from zarrfuse.check.unfinished import finish
 from zarrfuse.errors import SourceError, ZarrfuseError, text_of
@@ -27,8 +27,8 @@ def run(source: str, *, deep: bool, as_json: bool, repair: bool = False) -> int:
         return _not_readable(error)
     if isinstance(store, WithoutMounts):
         for mount in store.left_out.values():
-            told = f"{mount.mountpoint} is a mount of {mount.source}, and left out"
-            print(f"zarrfuse: {told}", file=sys.stderr)
+            left_out = f"{mount.mountpoint} is a mount of {mount.source}, and is left out"
+            print(f"zarrfuse: {left_out}", file=sys.stderr)
     survey = Survey(store)
     lines = None if as_json else Lines()
     report = lines or Document(source)
@@ -45,31 +45,31 @@ def run(source: str, *, deep: bool, as_json: bool, repair: bool = False) -> int:
         return INTERRUPTED
     except (ZarrfuseError, OSError) as error:
         if isinstance(error, OSError) and (survey.nodes or isinstance(error, BrokenPipeError)):
-            raise  # it may be that of the output
+            raise  # it may be an error of the output
         return _not_readable(error)
     finally:
         if survey.nodes or as_json:
             report.end(survey, complete=complete)
         store.close()
     if not survey.nodes:
-        nothing = f"there is no Zarr array or group in {source}{where_to_look(source)}"
-        return _not_readable(SourceError(nothing))
+        message = f"there is no Zarr array or group in {source}{node_around(source)}"
+        return _not_readable(SourceError(message))
     return FOUND if report.counts.errors or report.counts.warnings else CLEAN
 
 
 def _repaired(source: str) -> Store:
-    """The store to check, after what was interrupted in it was finished."""
-    store = open_source(source)  # first, since it refuses what must not be looked at
+    """The store to check, after interrupted writes were finished."""
+    store = open_source(source)  # first, since it refuses some sources
     try:
         finished, deleted = finish(source)
     except BaseException:
         store.close()
         raise
     for problem in deleted:
-        print(f"zarrfuse: {problem}: it is deleted, with what was to be stored", file=sys.stderr)
+        print(f"zarrfuse: {problem}: the interrupted write is deleted", file=sys.stderr)
     if finished:
-        writes = "a write that was" if finished == 1 else f"{finished:,} writes that were"
-        print(f"zarrfuse: finished {writes} interrupted", file=sys.stderr)
+        writes = "an interrupted write" if finished == 1 else f"{finished:,} interrupted writes"
+        print(f"zarrfuse: finished {writes}", file=sys.stderr)
     return store
 
 

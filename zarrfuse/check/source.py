@@ -26,14 +26,11 @@ def open_source(source: str) -> Store:
     try:
         return open_store(source)
     except SourceError as error:
-        raise SourceError(f"{error}{where_to_look(source)}") from error
+        raise SourceError(f"{error}{node_around(source)}") from error
 
 
 class WithoutMounts(LocalStore):
-    """A folder without what zarrfuse has mounted in it: that is looked at where it is stored.
-
-    `left_out` are these mounts by their keys.
-    """
+    """A folder without the mounts of zarrfuse in it. `left_out`: these mounts by their keys."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
@@ -52,9 +49,9 @@ class WithoutMounts(LocalStore):
 
 
 def _refuse_merged(source: str) -> None:
-    """Raises `SourceError` for a path in a `chunks` mount.
+    """Raises `SourceError` for a path in a `chunks` mount, in which no part would be found.
 
-    That has the metadata of its source and merged parts: not one of them would be found.
+    Its metadata are those of the source, but the parts are merged.
     """
     path = kernel_mounts.resolved(source)
     mount = kernel_mounts.mount_around(path)
@@ -67,15 +64,15 @@ def _refuse_merged(source: str) -> None:
     below = os.path.relpath(path, mount.mountpoint).partition("/")[0]
     if view == "chunks" or (view == "all" and below in (".", "chunks")):
         raise SourceError(
-            f"{source} lies in a mount that shows parts merged: check {mount.source}, or a raw "
-            "or plain view of it"
+            f"{source} is in a mount that merges parts: check {mount.source}, or a raw or plain "
+            "view of it"
         )
 
 
-def where_to_look(source: str) -> str:
-    """Which array or group a path lies in, for who asks of a chunk; nothing if in none."""
+def node_around(source: str) -> str:
+    """The end of a message that names the array or group around a path; empty if there is none."""
     if os.path.exists(source):
         for folder in Path(os.path.abspath(source)).parents:
             if any((folder / document).is_file() for document in DOCUMENTS):
-                return f"; it lies in {folder}: check that"
+                return f"; check {folder}, which it is in"
     return ""

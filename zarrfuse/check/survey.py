@@ -17,9 +17,9 @@ from zarrfuse.views.chunks.journals import judge_of
 
 
 class Survey:
-    """A check of `store`; its numbers can be looked at while `findings` goes on.
+    """A check of `store`, with its progress.
 
-    `nodes`, `chunks` and `chunk_bytes` are what was found, `bytes_read` what of the latter has been
+    `nodes`, `chunks` and `chunk_bytes`: what was found so far; `bytes_read`: how many of the latter were
     read.
     """
 
@@ -50,7 +50,7 @@ class Survey:
                 self.chunk_bytes += event.chunk.size
 
     def deep(self) -> Iterator[Finding]:
-        """Everything that is wrong with the bytes of the chunks that `shallow` has nothing against."""
+        """Everything that is wrong with the bytes of the chunks without findings in `shallow`."""
         from zarrfuse.check.deep import Verifier  # noqa: PLC0415  # with numpy
 
         verifier = Verifier(self._store)

@@ -1,11 +1,11 @@
-"""The demonstration dataset: one fluorescence picture, stored in the ways of `concat-parts`.
+"""The demonstration dataset: a fluorescence picture, stored with `concat-parts` in five ways.
 
-Used by `zarrfuse demo` and by the tests of real programs. It knows the formats it writes (Zarr v3,
-TIFF) and nothing of mounts, stores or views; other people's readers say whether it is right.
+Used by `zarrfuse demo` and by the tests of real programs, which check it with other readers. It knows the
+formats it writes (Zarr v3, TIFF); it must not know mounts, stores or views.
 
-Every shard is put together here from its parts, without zarr-python, which refuses storage
-transformers. TIFF zstd tiles are encoded with numcodecs and handed to tifffile as they are, because
-imagecodecs is an extra. tifffile, numpy and numcodecs are imported where they are needed.
+The parts of every shard are written here, without zarr-python, which refuses storage transformers. TIFF
+tiles are compressed with numcodecs and passed to tifffile as they are, because imagecodecs is an extra.
+tifffile, numpy and numcodecs are imported where they are needed.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ The picture is computed. You may do with these files whatever you like.
 def demo_image() -> NDArray[np.uint16]:
     """The picture of the dataset: cells with bright nuclei, (1024, 1536) uint16, always the same.
 
-    Values span most of the 16-bit range in steps of 64, as of a 10-bit camera whose bits are moved
-    up: a viewer that keeps only the high byte still shows it, and it compresses well.
+    Values span most of the 16-bit range in steps of 64, like those of a 10-bit camera shifted up: viewers
+    that keep only the high byte still show it, and it compresses well.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -91,10 +91,10 @@ def demo_image() -> NDArray[np.uint16]:
 def write_demo(folder: str | os.PathLike[str]) -> None:
     """Write the demonstration dataset as `folder`: `README.txt` and the Zarr group `cells.zarr`.
 
-    The same bytes each time. The dataset appears at once and whole: it is written beside `folder`
-    and renamed. A folder that this function wrote earlier is left as it is.
+    The bytes are always the same. The dataset is written beside `folder` and renamed, so that it appears
+    whole. An existing demonstration dataset is not changed.
 
-    Raises FileExistsError if `folder` is something else and not an empty folder.
+    Raises FileExistsError if `folder` is something else, and not an empty folder.
     """
     folder = Path(folder).resolve()
     if _is_demo(folder):
@@ -103,12 +103,12 @@ def write_demo(folder: str | os.PathLike[str]) -> None:
         raise FileExistsError(f"{folder} exists and is not the {_TITLE}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as private:
-        whole = Path(private) / "whole"  # made with the usual permissions, unlike `private`
+        whole = Path(private) / "whole"  # with the usual permissions, unlike `private`
         _write_dataset(whole)
         try:
             whole.rename(folder)
         except OSError:
-            if not _is_demo(folder):  # else another process was faster, with the same bytes
+            if not _is_demo(folder):  # else another process has written the same bytes
                 raise
 
 
@@ -185,7 +185,7 @@ def _write_dataset(folder: Path) -> None:
 
 
 def _cell_positions(rng: np.random.Generator) -> Iterator[tuple[float, float, float]]:
-    """Centres and nuclear radii in pixels, on a shaken grid: a crowd, not a pile."""
+    """Centres and nuclear radii in pixels, on a jittered grid, so that cells touch but do not pile up."""
     pitch = 118
     height, width = SHAPE
     for line, y in enumerate(range(pitch // 3, height, pitch)):
@@ -274,7 +274,7 @@ def _tiff_file(chunk: Image, layout: Layout) -> tuple[bytes, list[tuple[int, int
 
 
 def _shard_with_header(key: str, chunk: Image) -> tuple[bytes, bytes, list[tuple[int, int]]]:
-    """Header, tiles, and the tiles' (offset, bytes) counted from the start of the header."""
+    """Header, tiles, and (offset, bytes) of each tile from the start of the header."""
     banner = f"zarrfuse demo, chunk {key}: a Zarr shard with a header"
     header = banner.encode("ascii").ljust(_HEADER_BYTES - 1) + b"\n"
     body = b""
@@ -287,7 +287,7 @@ def _shard_with_header(key: str, chunk: Image) -> tuple[bytes, bytes, list[tuple
 
 
 def _index(extents: list[tuple[int, int]]) -> bytes:
-    """A shard's index: little-endian u64 pairs of offset and bytes, and the crc32c of them."""
+    """The index of a shard: little-endian u64 pairs of offset and bytes, and their crc32c."""
     pairs = b"".join(struct.pack("<QQ", offset, size) for offset, size in extents)
     return pairs + _crc32c(pairs)
 

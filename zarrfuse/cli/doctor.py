@@ -26,8 +26,8 @@ def findings() -> Iterator[Finding]:
     """All findings, in the order in which to fix them."""
     kernel = platform.release()
     number = tuple(int(n) for n in re.findall(r"\d+", kernel)[:2])
-    yield number >= _OLDEST_KERNEL, f"kernel {kernel}", "5.12 or newer answers faster; older works"
-    yield OPENAT2, "openat2", "a container filter refuses it: files are opened more slowly"
+    yield number >= _OLDEST_KERNEL, f"kernel {kernel}", "older than 5.12: works, but is slower"
+    yield OPENAT2, "openat2", "refused, perhaps by a filter of the container: works, but is slower"
     yield (
         os.path.exists("/dev/fuse"),
         "/dev/fuse",
@@ -36,13 +36,13 @@ def findings() -> Iterator[Finding]:
     yield (
         os.access("/dev/fuse", os.R_OK | os.W_OK),
         "/dev/fuse may be used by this user",
-        "chmod 666 /dev/fuse, as distributions do",
+        "chmod 666 /dev/fuse, the usual mode",
     )
     yield _fusermount()
     yield (
         os.geteuid() == 0 or _others_allowed(),
         "--allow-other may be used",
-        "add the line user_allow_other to /etc/fuse.conf, if others are to read a mount",
+        "add the line user_allow_other to /etc/fuse.conf, if others should read mounts",
     )
     yield True, f"Python {platform.python_version()}", ""
     yield True, f"zarrfuse {__version__}", ""
@@ -55,7 +55,7 @@ def findings() -> Iterator[Finding]:
         try:
             yield True, f"{package} {importlib.metadata.version(package)}", ""
         except importlib.metadata.PackageNotFoundError:
-            yield True, f"without {package}: pip install 'zarrfuse[{extra}]' adds it", ""
+            yield True, f"no {package}: pip install 'zarrfuse[{extra}]' installs it", ""
 
 
 def run() -> bool:
