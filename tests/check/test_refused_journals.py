@@ -41,8 +41,8 @@ def test_one_of_an_array_that_was_deleted_stays_until_repair_deletes_it_with_its
     done = zarrfuse("check", left, "--repair", check=False)
     problem = "is of no array whose chunks are stored in parts"
     assert done.stderr.splitlines()[0] == (
-        f"zarrfuse: the journal {key_of('a/c/0/0')} of a/c/0/0 {problem}: it is deleted, with "
-        "what was to be stored"
+        f"zarrfuse: the journal {key_of('a/c/0/0')} of a/c/0/0 {problem}: the interrupted "
+        "write is deleted"
     )
     assert done.returncode == 0
     assert not (left / OWN_NAME).exists()
