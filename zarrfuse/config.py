@@ -15,11 +15,11 @@ class ViewKind:
 
 ALL = "all"
 VIEWS = {
-    "chunks": ViewKind("a file for each"),
+    "chunks": ViewKind("one file for each chunk"),
     "plain": ViewKind("a core Zarr v3 store"),
     "images": ViewKind("TIFF, NPY, PNG and OME-TIFF", is_writable=False, decodes=True),
-    "raw": ViewKind("what is stored"),
-    ALL: ViewKind("these as folders", decodes=True),
+    "raw": ViewKind("every stored key"),
+    ALL: ViewKind("each of these as a folder", decodes=True),
 }
 """The views by name; `zarrfuse.views.NAME.root` makes the root of each."""
 

@@ -205,6 +205,13 @@ def errno_of(error: BaseException) -> int:
     return errno.EIO
 
 
+def printable(text: str) -> str:
+    """`text` with control characters escaped, which could end a line or change a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def text_of(error: BaseException) -> str:
     """The message of `error` in one line that can be printed, logged and encoded."""
     try:

@@ -207,7 +207,7 @@ def test_info_of_a_dead_mount_is_refused_in_a_sentence(source: Path, mounted: Mo
     wait_for(lambda: not processes_about(point))
     done = zarrfuse("info", point, check=False)
     assert done.returncode == 1
-    assert f"the mount {point} is not served any more" in done.stderr
+    assert f"the mount {point} has no daemon any more" in done.stderr
 
 
 def test_the_demo_is_written_mounted_and_shown_also_twice(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_an_empty_path_is_not_taken_for_this_folder(
     monkeypatch.chdir(tmp_path)
     done = zarrfuse(command, "", check=False)
     assert done.returncode == 2
-    assert "is empty" in done.stderr
+    assert "must not be empty" in done.stderr
     assert os.listdir(tmp_path) == []
 
 

@@ -193,13 +193,13 @@ def test_the_size_of_the_cache_unless_given(source: Path, mounted: Mounter) -> N
 @pytest.mark.parametrize(
     "option, value, sentence",
     [
-        ("--formats", "tiff,jpeg", "jpeg is none of tiff, npy, png, ome"),
-        ("--formats", "tiff,", "an empty name is none of"),
-        ("--cache-size", "5X", "5X is no size in bytes"),
-        ("--cache-size", "-1", "-1 is no size in bytes"),
-        ("--cache-size", "1.5G", "1.5G is no size in bytes"),
-        ("--cache-size", "", "is no size in bytes"),
-        ("--view", "pictures", "pictures is none of chunks, plain, images, raw, all"),
+        ("--formats", "tiff,jpeg", "jpeg is not one of tiff, npy, png, ome"),
+        ("--formats", "tiff,", "an empty name is not one of"),
+        ("--cache-size", "5X", "5X is not a size"),
+        ("--cache-size", "-1", "-1 is not a size"),
+        ("--cache-size", "1.5G", "1.5G is not a size"),
+        ("--cache-size", "", "is not a size"),
+        ("--view", "pictures", "pictures is not one of chunks, plain, images, raw, all"),
     ],
 )
 def test_bad_values_are_one_sentence(

@@ -162,7 +162,7 @@ class TestMount:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--view", "plain-ish"), "plain-ish is none of chunks, plain, images, raw, all"),
+        (("--view", "plain-ish"), "plain-ish is not one of chunks, plain, images, raw, all"),
         (("--cache-ttl", "-1"), "-1 is neither a number of seconds nor inf"),
         (("--cache-ttl", "soon"), "soon is neither"),
         (("--cache-ttl", "nan"), "nan is neither"),

@@ -34,17 +34,17 @@ from zarrfuse.spec.paths import folder_of
 from zarrfuse.stores.base import Entry, Kind
 
 _NUMBERS = re.compile(r"[0-9]{1,18}")
-_MOST_TRIED = 100  # no real array has so many dimensions, and each costs a key of all of them
-_SAID = -1
-"""The size of a part of which has been said already what is wrong."""
+_MOST_TRIED = 100  # dimensions; each costs a key with a number for all of them
+_REPORTED = -1
+"""The size of a part whose fault is reported already."""
 _LIKE_CHUNKS = re.compile(r"c|[0-9]+")
 
 
-class Place(Enum):
+class Role(Enum):
     """The role of a folder of an array for its chunks."""
 
-    CHUNKS = "chunks of the grid can lie in it"
-    OUTSIDE = "chunks could lie in it if the grid were larger"
+    CHUNKS = "chunks of the grid can be in it"
+    OUTSIDE = "chunks of a larger grid could be in it"
     BESIDE = "no chunk key begins with it"
 
 
@@ -86,20 +86,20 @@ class ChunkFiles:
         self._key_rule = _key_rule(node)
         nested = node.parts.nested if node.parts is not None else ()
         self._suffixes = ("", *nested)
-        # What the folders that parts lie in have behind a chunk's key.
-        self._behind = {
+        # Folders of parts are chunk keys with one of these suffixes.
+        self._folder_suffixes = {
             suffix[: slash.start()] for suffix in nested for slash in re.finditer("/", suffix)
         }
 
-    def place(self, folder: str) -> Place:
+    def role(self, folder: str) -> Role:
         """The role of a folder, by its path relative to the array."""
         node = self._node
         if not folder:
-            return Place.CHUNKS if self._flat() else Place.BESIDE
-        for behind in self._behind:
-            stem = folder[: len(folder) - len(behind)]
-            if folder.endswith(behind) and node.chunk_keys.decode(stem, node.ndim) is not None:
-                return Place.CHUNKS if node.chunk_at(stem) is not None else Place.OUTSIDE
+            return Role.CHUNKS if self._flat() else Role.BESIDE
+        for end in self._folder_suffixes:
+            stem = folder[: len(folder) - len(end)]
+            if folder.endswith(end) and node.chunk_keys.decode(stem, node.ndim) is not None:
+                return Role.CHUNKS if node.chunk_at(stem) is not None else Role.OUTSIDE
         numbers = [int(digits) for digits in _NUMBERS.findall(folder)][: node.ndim]
         for known in range(len(numbers), max(-1, len(numbers) - _MOST_TRIED), -1):
             key = node.chunk_key([*numbers[:known], *[0] * (node.ndim - known)])
@@ -108,22 +108,22 @@ class ChunkFiles:
                 inside = all(
                     n < count for n, count in zip(numbers[:known], node.grid_shape, strict=False)
                 )
-                return Place.CHUNKS if inside else Place.OUTSIDE
-        return Place.BESIDE
+                return Role.CHUNKS if inside else Role.OUTSIDE
+        return Role.BESIDE
 
-    def is_stray(self, folder: str, place: Place, above: Place | None) -> bool:
-        """Whether files in a folder with the role `place` could be taken for chunks.
+    def is_stray(self, folder: str, role: Role, above: Role | None) -> bool:
+        """Whether files in a folder with this role could be taken for chunks.
 
         `above`: the role of the folder above; None for the array's own folder.
         """
-        if place is Place.BESIDE:
-            return above is Place.CHUNKS or (
+        if role is Role.BESIDE:
+            return above is Role.CHUNKS or (
                 above is None and _LIKE_CHUNKS.fullmatch(folder) is not None
             )
-        return place is Place.OUTSIDE
+        return role is Role.OUTSIDE
 
     def _flat(self) -> bool:
-        """Whether files that belong to chunks lie in the array's own folder."""
+        """Whether files of chunks are in the array's own folder."""
         key = self._node.chunk_key([0] * self._node.ndim)
         parts = self._parts
         suffixes = [""] if parts is None else [leaf.key_suffix for leaf in parts.leaves]
@@ -135,7 +135,7 @@ class ChunkFiles:
         `prefix`: the path from the array to the folder with a slash at the end; empty for the array's own
         folder. Chunks in parts are yielded after all entries.
         """
-        is_chunk_folder = self.place(prefix[:-1]) is Place.CHUNKS
+        is_chunk_folder = self.role(prefix[:-1]) is Role.CHUNKS
         merged: dict[str, dict[int, int]] = {}
         for entry in entries:
             key = prefix + entry.name
@@ -160,8 +160,8 @@ class ChunkFiles:
                     continue
                 if entry.denied:
                     yield key, _denied()
-                if folder_of(chunk) == prefix[:-1]:  # else its own folder tells of it
-                    merged.setdefault(chunk, {})[leaf] = _SAID if entry.denied else entry.size
+                if folder_of(chunk) == prefix[:-1]:  # else it is reported with its own folder
+                    merged.setdefault(chunk, {})[leaf] = _REPORTED if entry.denied else entry.size
                 return
         elif self._node.chunk_at(key) is not None:
             if entry.denied:
@@ -176,8 +176,8 @@ class ChunkFiles:
     def _judge_no_file(
         self, key: str, kind: Kind, merged: dict[str, dict[int, int]]
     ) -> Iterator[Found]:
-        """What stands under the key of a chunk or part and is a folder or a link."""
-        if kind is Kind.FOLDER and self.place(key) is Place.CHUNKS:
+        """Report a folder or a link under the key of a chunk or part."""
+        if kind is Kind.FOLDER and self.role(key) is Role.CHUNKS:
             return
         if kind is Kind.LINK:
             yield key, _error("is a link to a folder or to nothing, not a chunk", SYMLINKS)
@@ -186,10 +186,10 @@ class ChunkFiles:
         if self._parts is not None:
             for chunk, leaf in self._parts.candidates(key):
                 if self._node.chunk_at(chunk) is not None:
-                    merged.setdefault(chunk, {})[leaf] = _SAID
+                    merged.setdefault(chunk, {})[leaf] = _REPORTED
 
     def is_chunk_or_part(self, key: str) -> bool:
-        """Whether a key, relative to the array, is that of a chunk in the grid or of its part."""
+        """Whether a key, relative to the array, is that of a chunk in the grid or of a part of one."""
         if self._parts is None:
             return self._node.chunk_at(key) is not None
         return any(
@@ -197,7 +197,7 @@ class ChunkFiles:
         )
 
     def _resembles_chunk(self, key: str) -> bool:
-        """Whether a file that lies beside the folders of chunks has the name of a chunk."""
+        """Whether a file in the array's own folder has the name of a chunk in a flat encoding."""
         ndim = self._node.ndim
         return "/" not in key and any(
             encoding.decode(key, ndim) is not None
@@ -205,12 +205,12 @@ class ChunkFiles:
         )
 
     def _stray(self, key: str) -> Fault:
-        """A warning for a file that is none of the chunks: readers take no notice of it."""
+        """A warning for a file that is not a chunk: readers ignore it."""
         keys, ndim = self._node.chunk_keys, self._node.ndim
         outside = keys.decode(key, ndim) is not None and self._node.chunk_at(key) is None
         if self._parts is not None:
             if self._node.chunk_at(key) is not None:
-                problem = "has the key of a chunk and is none of its parts"
+                problem = "has the key of a chunk, but is not one of its parts"
                 return Fault("warning", "", problem, PARTS_CONFIGURATION)
             outside = outside or any(
                 keys.decode(chunk, ndim) is not None for chunk, _ in self._parts.candidates(key)
@@ -225,20 +225,20 @@ class ChunkFiles:
 
     @property
     def outside(self) -> str:
-        """What is said of files and folders outside the grid."""
+        """The problem of files and folders outside the grid."""
         grid = "x".join(map(str, self._node.grid_shape)) or "1"
         return f"lies outside the grid of {grid} chunks"
 
     @property
     def no_chunk(self) -> str:
-        """What is said of files and folders that have no chunk's name."""
-        what = "no chunk" if self._parts is None else "no part of a chunk"
+        """The problem of files without the name of a chunk."""
+        what = "a chunk" if self._parts is None else "a part of a chunk"
         first = self._node.chunk_key([0] * self._node.ndim)
-        return f"is {what}: the first has the key {first!r}"
+        return f"is not {what}: the key of the first chunk is {first!r}"
 
-    def stray_folder(self, place: Place) -> Fault:
-        """A warning for a folder with files that are none of the chunks."""
-        if place is Place.OUTSIDE:
+    def stray_folder(self, role: Role) -> Fault:
+        """A warning for a folder with files that are not chunks."""
+        if role is Role.OUTSIDE:
             return Fault("warning", "", self.outside, GRID if self._is_v3 else V2_CHUNKS)
         return Fault("warning", "", "holds no chunks", self._key_rule)
 
@@ -265,7 +265,7 @@ class ChunkFiles:
     # -- parts
 
     def _note_parts_below(self, folder: str, merged: dict[str, dict[int, int]]) -> None:
-        """Note the chunk of which parts, perhaps all, lie in `folder`."""
+        """Add the chunk with parts in `folder` to `merged`, as all its parts may be there."""
         assert self._parts is not None
         for suffix in self._parts.nested:
             head = suffix.partition("/")[0]
@@ -288,7 +288,7 @@ class ChunkFiles:
             if size is None:
                 whole = False
                 yield chunk, _error("is missing", PARTS_DESCRIPTION, leaf.title)
-            elif size == _SAID:
+            elif size == _REPORTED:
                 whole = False
             elif leaf.size is not None and size != leaf.size:
                 whole = False

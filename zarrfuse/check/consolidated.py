@@ -23,10 +23,10 @@ _DECODER = msgspec.json.Decoder(Document)
 
 
 class Consolidated:
-    """One copy of the metadata below the node `path`, held by its document `file`.
+    """The consolidated metadata in the document `file` of the node `path`.
 
-    `copies` are the documents, by the path of their node relative to `path`; of Zarr v2 by their
-    key. `member` is where they stand in `file`.
+    `copies`: the documents, by the path of their node relative to `path`; in Zarr v2 by their key.
+    `member`: the path of the member of `file` with the copies.
     """
 
     def __init__(self, path: str, file: str, member: str, copies: dict[str, msgspec.Raw]) -> None:
@@ -38,9 +38,9 @@ class Consolidated:
     def see(
         self, path: str, name: str, members: Document | None, wrong: Collection[str] = ()
     ) -> Iterator[Finding]:
-        """Compare the document `name` of the node `path`; `members` is None if it is unreadable.
+        """Compare the document `name` of the node `path`; `members`: None if it cannot be read.
 
-        `wrong` are members of it with faults of their own, which are not compared.
+        `wrong`: members with faults of their own, which are not compared.
         """
         below = path[len(self._path) :].lstrip("/")
         is_v2 = self._file == ".zmetadata"
@@ -52,26 +52,26 @@ class Consolidated:
             key = below
         copy = self._copies.pop(key, None)
         if copy is None:
-            yield self._finding("warning", key, "is missing in the copy")
+            yield self._finding("warning", key, "has no copy")
             return
         if members is None:
             return
         try:
             copied = _DECODER.decode(copy)
         except (ValueError, RecursionError):
-            yield self._finding("error", key, "is no object")
+            yield self._finding("error", key, "must be an object")
             return
         for member in differing(copied, members):
             if member not in wrong:
-                problem = f"is not what {join(path, name)} says"
+                problem = f"differs from {join(path, name)}"
                 yield self._finding("error", f"{key}: {member}", problem)
 
     def left_over(self) -> Iterator[Finding]:
-        """The copies of documents that there are not."""
+        """Report the copies of documents that do not exist."""
         for key, copy in self._copies.items():
             if key.endswith(".zattrs") and bytes(memoryview(copy)) in (b"{}", b"{ }"):
                 continue
-            yield self._finding("error", key, "is the copy of a document that is not there")
+            yield self._finding("error", key, "is the copy of a document that does not exist")
 
     def _finding(self, level: Level, member: str, problem: str) -> Finding:
         where = f"{self._member}: {member}"
@@ -79,7 +79,7 @@ class Consolidated:
 
 
 def of_group(path: str, members: Document) -> tuple[Consolidated | None, list[Fault]]:
-    """The copies that a group of Zarr v3 holds, and what is wrong with the member as such."""
+    """The copies in a group of Zarr v3, and what is wrong with the member itself."""
     raw = members.get(_MEMBER)
     if raw is None or bytes(memoryview(raw)) == b"null":
         return None, []
@@ -100,7 +100,7 @@ def of_group(path: str, members: Document) -> tuple[Consolidated | None, list[Fa
 
 
 def of_zmetadata(path: str, document: bytes) -> tuple[Consolidated | None, list[Fault]]:
-    """The copies that a `.zmetadata` holds, and what is wrong with the document as such."""
+    """The copies in a `.zmetadata`, and what is wrong with the document itself."""
     try:
         members = decode_document(quote_constants(document))
         copies = _DECODER.decode(members["metadata"])
@@ -114,7 +114,7 @@ def of_zmetadata(path: str, document: bytes) -> tuple[Consolidated | None, list[
 
 
 def members_of(text: bytes | None) -> Document | None:
-    """The members of a document to compare; None if it cannot be read, which is said elsewhere."""
+    """The members of a document to compare; None if it cannot be read, which is reported elsewhere."""
     try:
         return None if text is None else decode_document(quote_constants(text))
     except MetadataError:
@@ -129,9 +129,9 @@ def _fault(member: str, problem: str) -> Fault:
 
 
 def differing(copy: Mapping[str, msgspec.Raw], stored: Mapping[str, msgspec.Raw]) -> list[str]:
-    """The members that say different things in two documents.
+    """The names of the members that differ in two documents.
 
-    What is left away in one and spelled out with its default in the other is the same.
+    A missing member equals one with its default value.
     """
     names = dict.fromkeys([*stored, *copy])
     names.pop(_MEMBER, None)
@@ -150,7 +150,7 @@ def differing(copy: Mapping[str, msgspec.Raw], stored: Mapping[str, msgspec.Raw]
 
 
 def _dense(raw: msgspec.Raw | None) -> bytes:
-    """JSON without the spaces between its values; nothing is decoded."""
+    """JSON without spaces between values; nothing is decoded."""
     if raw is None:
         return b""
     try:
@@ -169,13 +169,13 @@ _LISTS = ("codecs", "storage_transformers", "extensions")
 
 
 def _normal(name: str, raw: msgspec.Raw | None) -> Any:
-    """The value of a member with what may be left away spelled out."""
+    """The value of a member with its defaults added."""
     if raw is None:
         value = _EMPTY.get(name)
     else:
         try:
             value = decode_raw(raw, name)
-        except MetadataError:  # too large, or deep: as it is written, but for spaces
+        except MetadataError:  # too large or too deep to decode
             return _dense(raw)
     if (
         name == "dimension_names"
@@ -196,7 +196,7 @@ def _normal(name: str, raw: msgspec.Raw | None) -> Any:
 
 
 def _extension(value: Any) -> Any:
-    """An extension in the object spelling, with those in its configuration."""
+    """An extension in the object spelling, also those in its configuration."""
     if isinstance(value, str):
         return {"name": value, "configuration": {}}
     if not isinstance(value, dict):
@@ -213,7 +213,7 @@ def _extension(value: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two values are equal; of two configurations, in the members that both have."""
+    """Whether two values are equal; configurations, whether they are in the members that both have."""
     if isinstance(one, dict) and isinstance(other, dict) and "configuration" in one:
         if one.get("name") != other.get("name"):
             return False

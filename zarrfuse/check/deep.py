@@ -20,14 +20,14 @@ from zarrfuse.spec.members import shown
 from zarrfuse.stores.base import Store
 
 _LARGEST_INDEX = 256 << 20
-"""Bytes of a shard index: 16 million inner chunks. It is the one thing that is read whole."""
+"""Bytes of a shard index: 16 million inner chunks. Only indexes are read whole."""
 _MISSING = np.uint64(2**64 - 1)
 
 Index = NDArray[np.uint64]
 
 
 class Verifier:
-    """Verifies chunks of one store, one after the other, in one buffer."""
+    """Verifies the chunks of one store, one at a time, with one buffer."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Verifier:
 
 
 def _judge(blocks: Blocks, known: Encoded, start: int, stop: int, where: str) -> Iterator[Fault]:
-    """What is wrong with the encoded chunk from `start` to `stop`, which is `where` in the file."""
+    """Verify the encoded chunk from `start` to `stop`; `where`: its path for messages."""
     inner_stop = stop - known.checksums * CHECKSUM_BYTES
     for at in range(inner_stop, stop, CHECKSUM_BYTES):
         if blocks.checksum(start, at) != _number(blocks.take(at, at + CHECKSUM_BYTES)):
@@ -64,7 +64,7 @@ def _judge(blocks: Blocks, known: Encoded, start: int, stop: int, where: str) ->
 def _judge_shard(
     blocks: Blocks, shard: Shard, start: int, stop: int, where: str
 ) -> Iterator[Fault]:
-    """What is wrong with the shard from `start` to `stop` (codec, Binary shard format)."""
+    """Verify the shard from `start` to `stop` (sharding_indexed codec, Binary shard format)."""
     if shard.index_bytes > _LARGEST_INDEX:
         problem = f"has {shard.index_bytes} bytes, more than the {_LARGEST_INDEX} that are read"
         yield Fault("warning", _below(where, "shard index"), problem, LIMITS)
@@ -76,7 +76,7 @@ def _judge_shard(
     for end in range(behind, shard.index_bytes, CHECKSUM_BYTES):
         if google_crc32c.value(encoded[:end]) != _number(encoded[end : end + CHECKSUM_BYTES]):
             yield _error(_below(where, "shard index"), _WRONG_CHECKSUM, CRC32C)
-            blocks.pass_over(start, stop)  # what it says is not to be believed
+            blocks.pass_over(start, stop)  # a damaged index cannot be used
             return
     index = encoded[:behind].view(">u8" if shard.big_endian else "<u8").astype(np.uint64)
     offsets, sizes = index[0::2], index[1::2]
@@ -90,7 +90,7 @@ def _judge_shard(
         for number in order.tolist():
             low = start + int(offsets[number])
             high = low + int(sizes[number])
-            if low < read:  # verified already, however many are the same bytes or share some
+            if low < read:  # these bytes are verified already, with an inner chunk that shares them
                 continue
             blocks.pass_over(read, low)
             yield from _judge(blocks, shard.inner, low, high, _below(where, _title(shard, number)))
@@ -101,7 +101,7 @@ def _judge_shard(
 def _stored(
     shard: Shard, offsets: Index, sizes: Index, shard_bytes: int
 ) -> tuple[NDArray[np.intp], Iterator[tuple[int, str]]]:
-    """(the inner chunks that lie in the shard, what is wrong with others by their number)."""
+    """(the inner chunks inside the shard, (number, fault) of the others)."""
     no_offset, no_size = offsets == _MISSING, sizes == _MISSING
     half = no_offset != no_size
     room = np.uint64(shard_bytes)
@@ -112,7 +112,7 @@ def _stored(
     if shard.at_start:
         inside_index = known & (offsets < index_bytes)
     else:
-        # Of all that are not outside, no sum is larger than the shard.
+        # No overflow: offset + size of those that are not outside is at most the shard's size.
         ends = np.where(known, offsets, 0) + np.where(known, sizes, 0)
         inside_index = known & (ends > room - index_bytes)
     exact = shard.inner.exact
@@ -126,23 +126,23 @@ def _stored(
         for number in np.flatnonzero(half | outside | inside_index | wrong_size).tolist():
             offset, size = int(offsets[number]), int(sizes[number])
             if half[number]:
-                yield number, "has an offset or a size of 2^64 - 1, which stands for none, not both"
+                yield number, "has only one of offset and size 2^64 - 1; a missing chunk has both"
             elif outside[number]:
-                yield number, f"has {size} bytes from {offset}, and the shard has {shard_bytes}"
+                yield number, f"has {size} bytes from {offset}, but the shard has {shard_bytes}"
             elif wrong_size[number]:
                 must = (
                     f"its codecs make {shown(exact)}" if exact is not None else _least(shard.inner)
                 )
                 yield number, f"has {size} bytes, and {must}"
             else:
-                yield number, f"has {size} bytes from {offset}, where the index of the shard lies"
+                yield number, f"has {size} bytes from {offset}, which overlap the shard's index"
 
     return np.flatnonzero(known & ~inside_index & ~wrong_size), faults()
 
 
 def _least(inner: Encoded) -> str:
     if inner.least == 1:
-        return "nothing is encoded to none"
+        return "no chunk is encoded to 0 bytes"
     return f"its checksum or index alone takes {shown(inner.least)}"
 
 
@@ -151,7 +151,7 @@ def _overlaps(
 ) -> Iterator[Fault]:
     """A warning for each inner chunk that shares some bytes with one before it, but not all.
 
-    The format has them one behind the other; that two are the same bytes hurts nobody.
+    Two inner chunks may be the same bytes: readers read both correctly.
     """
     if len(order) < 2:
         return
@@ -161,15 +161,15 @@ def _overlaps(
     same = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
     for place in np.flatnonzero((low[1:] < reached) & ~same).tolist():
         title = _below(where, _title(shard, int(order[place + 1])))
-        problem = "shares bytes with another inner chunk, and is not the same"
+        problem = "shares some bytes with another inner chunk"
         yield Fault("warning", title, problem, SHARD_FORMAT)
 
 
-_WRONG_CHECKSUM = "is damaged: its crc32c is not that of its bytes"
+_WRONG_CHECKSUM = "is damaged: its crc32c does not match its bytes"
 
 
 def _number(stored: Bytes) -> int:
-    """The checksum that these bytes are (crc32c codec: little-endian)."""
+    """A stored checksum as a number (crc32c codec: little-endian)."""
     return int.from_bytes(stored.tobytes(), "little")
 
 

@@ -22,17 +22,16 @@ from zarrfuse.spec.node_v3 import parse_v3
 from zarrfuse.spec.surrogates import held_by_json
 
 _LARGEST_WITH_NAMES_COUNTED = 1 << 20
-"""In a larger document (bytes) names that stand twice are not looked for: it takes all its values."""
+"""In a larger document (bytes) repeated names are not reported: finding them decodes all values."""
 
 
 @dataclass
 class Judged:
-    """What is known of a node behind its document.
+    """The result of checking a document.
 
-    `node` is what could be read, None if that is nothing. `layout`: whether the keys of its chunks
-    and parts are known. `data_type` is that of its elements where it is known, `sizes`: whether the
-    bytes of a chunk follow from it, the chunk shape and the codecs. `members` is the document as it
-    is stored.
+    `node`: what could be parsed, else None. `layout`: whether the keys of its chunks and parts are known.
+    `data_type`: that of its elements, if it is known. `sizes`: whether the size of a chunk follows from
+    data type, chunk shape and codecs. `members`: the members of the stored document.
     """
 
     faults: list[Fault] = field(default_factory=list)
@@ -43,12 +42,12 @@ class Judged:
     members: Document = field(default_factory=dict)
 
     def add(self, member: str, problem: str, rule: Rule, *, warning: bool = False) -> None:
-        """Keep one more fault."""
+        """Add a fault."""
         self.faults.append(Fault("warning" if warning else "error", member, problem, rule))
 
 
 def _ndim(members: Document) -> int:
-    """The number of dimensions, by the first member that tells one."""
+    """The number of dimensions, by the first member that has one."""
     shape = take(members, "shape")
     if isinstance(shape, list):
         return len(shape)
@@ -97,12 +96,12 @@ _HARMLESS_ITEMS: dict[str, Any] = {
     "extensions": _HARMLESS_EXTENSION,
     "dimension_names": None,
 }
-# Members of which the keys and sizes of stored chunks do not depend.
+# The keys and sizes of stored chunks do not depend on these members.
 _BESIDE_LAYOUT = frozenset({"data_type", "fill_value", "codecs", "attributes", "dimension_names"})
 
 
 def judge(document: bytes) -> Judged:
-    """Everything that is wrong with a `zarr.json`, and what is known of its node all the same."""
+    """Check a `zarr.json`."""
     judged = Judged()
     try:
         members = decode_document(document)
@@ -122,7 +121,7 @@ def judge(document: bytes) -> Judged:
         judged.members = dict(members)
     outcome = mended(members, parse_v3, _HARMLESS, _HARMLESS_ITEMS)
     for member, clause in outcome.refusals:
-        # The keys of parts are compared with those of chunks, of which nothing is known.
+        # It compares the keys of parts with chunk keys, which are not known.
         if "chunk_key_encoding" in outcome.doubtful and " behind the key " in clause:
             continue
         judged.add(member, clause, rule_of(member, clause))
@@ -137,37 +136,37 @@ def judge(document: bytes) -> Judged:
 
 
 def faults_of_text(document: bytes) -> list[Fault]:
-    """What is allowed in a JSON document of any kind, but not read alike by all."""
-    faults = _faults_of_names_that_stand_twice(document)
+    """Warnings for valid JSON that readers do not all read in the same way."""
+    faults = _faults_of_repeated_names(document)
     if held_by_json(document):
-        problem = "holds a lone surrogate, half a character, which some readers refuse"
+        problem = "has a lone surrogate, half a character, which some readers refuse"
         faults.append(Fault("warning", "", problem, JSON_CHARACTERS))
     return faults
 
 
-def _faults_of_names_that_stand_twice(document: bytes) -> list[Fault]:
-    """A warning for each name that an object in a JSON document of any kind holds more than once."""
+def _faults_of_repeated_names(document: bytes) -> list[Fault]:
+    """A warning for each name that an object has more than once."""
     if len(document) > _LARGEST_WITH_NAMES_COUNTED:
         return []
-    twice: dict[str, None] = {}
+    repeated: dict[str, None] = {}
 
     def note(pairs: list[tuple[str, Any]]) -> None:
         seen = set()
         for name, _ in pairs:
             if name in seen:
-                twice[name] = None
+                repeated[name] = None
             seen.add(name)
 
     try:
         json.loads(document, object_pairs_hook=note)
     except (ValueError, RecursionError):
-        return []  # said elsewhere
-    problem = "stands twice, and the last one counts"
-    return [Fault("warning", shown(name), problem, JSON_NAMES) for name in twice]
+        return []  # reported elsewhere
+    problem = "is there twice; readers use the last one"
+    return [Fault("warning", shown(name), problem, JSON_NAMES) for name in repeated]
 
 
 def _judge_elements(judged: Judged, node: ArrayNode, doubtful: set[str]) -> None:
-    """What only who decodes chunks needs: data type, fill value and codecs."""
+    """Check what only decoding needs: data type, fill value and codecs."""
     if "data_type" not in doubtful:
         try:
             data_type = parse_data_type(node.data_type)

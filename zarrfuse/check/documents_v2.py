@@ -16,7 +16,7 @@ from zarrfuse.spec.members import Document, decode_document, quote_constants, sh
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
 
-_REQUIRED = ("compressor", "fill_value", "order", "filters")  # the reader asks for the others
+_REQUIRED = ("compressor", "fill_value", "order", "filters")  # the parser requires the others
 _ARRAY_MEMBERS = ("zarr_format", "shape", "chunks", "dtype", "dimension_separator", *_REQUIRED)
 
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
@@ -55,7 +55,7 @@ _BESIDE_LAYOUT = frozenset({"dtype", "order", "filters", "compressor", "fill_val
 
 
 def judge_v2(name: str, document: bytes) -> Judged:
-    """Everything that is wrong with a `.zarray` or `.zgroup`, the one that `name` says."""
+    """Check a `.zarray` or `.zgroup`; `name`: which of them it is."""
     judged = Judged()
     is_array = name == ".zarray"
     try:
@@ -99,7 +99,7 @@ def judge_v2(name: str, document: bytes) -> Judged:
 
 
 def _judge_dtype(judged: Judged, value: object, member: str) -> int | None:
-    """The bytes of an element; None if they are not known or the type is wrong."""
+    """Check a data type: the bytes of an element, None if they are not known or the type is wrong."""
     if isinstance(value, str):
         return _judge_simple_type(judged, value, member)
     if not isinstance(value, list):
@@ -109,7 +109,7 @@ def _judge_dtype(judged: Judged, value: object, member: str) -> int | None:
     for index, item in enumerate(value):
         where = f"{member}[{index}]"
         if not isinstance(item, list) or len(item) not in (2, 3) or not isinstance(item[0], str):
-            problem = "must be an array of a name, a type and perhaps a shape"
+            problem = "must be an array of name, type and optionally shape"
             judged.add(where, problem, V2_DATA_TYPE)
             total = None
             continue
@@ -130,27 +130,27 @@ def _judge_dtype(judged: Judged, value: object, member: str) -> int | None:
 def _judge_simple_type(judged: Judged, value: str, member: str) -> int | None:
     parts = _SIMPLE_TYPE.fullmatch(value)
     if parts is None:
-        judged.add(member, f"{shown(value)} is no type of a NumPy array", V2_DATA_TYPE)
+        judged.add(member, f"{shown(value)} is not a NumPy data type", V2_DATA_TYPE)
         return None
     order, kind, digits, unit = parts.groups()
     size = int(digits) if digits and len(digits) < 10 else None
     if kind == "O":
         return None
     if size is None or (kind in _SIZES and size not in _SIZES[kind]):
-        judged.add(member, f"{shown(value)} has a size that no such type has", V2_DATA_TYPE)
+        judged.add(member, f"{shown(value)} has a size that this type cannot have", V2_DATA_TYPE)
         return None
     if order == "|" and kind in "iufcmMU" and size > 1:
-        judged.add(member, f"{shown(value)} lacks its byte order", V2_DATA_TYPE)
+        judged.add(member, f"{shown(value)} has no byte order", V2_DATA_TYPE)
         return None
     if (unit is not None) != (kind in "mM"):
-        what = "lacks its unit" if unit is None else "has a unit that no such type has"
+        what = "has no unit" if unit is None else "has a unit, which this type cannot have"
         judged.add(member, f"{shown(value)} {what}", V2_DATA_TYPE)
         return None
     return size * 4 if kind == "U" else size
 
 
 def judge_attributes(document: bytes) -> list[Fault]:
-    """Everything that is wrong with a `.zattrs`."""
+    """Check a `.zattrs`."""
     try:
         decode_document(quote_constants(document))
     except MetadataError as error:

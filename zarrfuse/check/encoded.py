@@ -17,10 +17,10 @@ _CRC32C = frozenset({"crc32c", "numcodecs.crc32c"})
 
 @dataclass(frozen=True)
 class Shard:
-    """How the inner chunks of a shard are found (sharding_indexed codec, Binary shard format).
+    """The layout of a shard (sharding_indexed codec, Binary shard format).
 
-    `grid` is the number of inner chunks along each dimension, `index_bytes` the size of the index
-    with its `index_checksums` checksums of 4 bytes each, `inner` what is known of an inner chunk.
+    `grid`: the number of inner chunks along each dimension. `index_bytes`: the size of the index with its
+    `index_checksums` checksums of 4 bytes each. `inner`: see `Encoded`, for inner chunks.
     """
 
     grid: tuple[int, ...]
@@ -38,11 +38,10 @@ class Shard:
 
 @dataclass(frozen=True)
 class Encoded:
-    """What is known of the bytes of an encoded chunk.
+    """What codecs say of the bytes of an encoded chunk.
 
-    `exact` is their number where it follows from the metadata. `checksums` crc32c checksums of 4
-    bytes each stand at the end, each of all that is before it. What they leave is a `shard`, or
-    nothing is known of it.
+    `exact`: their number, if it follows from the metadata. `checksums`: how many crc32c checksums of 4
+    bytes are at the end, each of all bytes before it. `shard`: the layout of the rest, if it is a shard.
     """
 
     exact: int | None = None
@@ -51,20 +50,20 @@ class Encoded:
 
     @property
     def least(self) -> int:
-        """The bytes that any chunk has: checksums and index."""
+        """The least size in bytes: checksums and index."""
         index = self.shard.index_bytes if self.shard is not None else 0
         return max(1, self.checksums * CHECKSUM_BYTES + index)
 
     @property
     def verifiable(self) -> bool:
-        """Whether there is anything in the bytes to verify."""
+        """Whether the bytes have a checksum or an index to verify."""
         return self.checksums > 0 or self.shard is not None
 
 
 def encoded(
     codecs: Sequence[Extension], data_type: DataType, chunk_shape: Sequence[int]
 ) -> Encoded:
-    """What is known of chunks of `chunk_shape` behind these `codecs`, which have no faults."""
+    """What `codecs`, which have no faults, say of encoded chunks of `chunk_shape`."""
     exact = encoded_size(codecs, data_type, chunk_shape)
     last = len(codecs)
     while last and codecs[last - 1].name in _CRC32C and _at_the_end(codecs[last - 1]):
@@ -82,7 +81,7 @@ def _at_the_end(codec: Extension) -> bool:
 
 
 def _encoded_shape(codecs: Sequence[Extension], shape: Sequence[int]) -> tuple[int, ...] | None:
-    """The shape behind array-to-array codecs; None where one is no `transpose`."""
+    """The shape after array->array codecs; None if one is not `transpose`."""
     for codec in codecs:
         if codec.name != "transpose":
             return None

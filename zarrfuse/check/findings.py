@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from zarrfuse.errors import printable
+
 Level: TypeAlias = Literal["error", "warning"]
 """An error breaks a rule; a warning is a problem for some readers, tools or people."""
 
@@ -61,10 +63,9 @@ class Finding:
         return "/".join(name for name in (self.node, self.file) if name) or "."
 
     def line(self) -> str:
-        """The finding in one line that can be printed, whatever the names in it hold."""
+        """The finding in one printable line."""
         where = f"{self.path}: {self.member}: " if self.member else f"{self.path}: "
-        text = f"{self.level}: {where}{self.problem} [{self.rule}]"
-        return "".join(map(_printable, text))
+        return printable(f"{self.level}: {where}{self.problem} [{self.rule}]")
 
     def to_json(self) -> dict[str, Any]:
         """The finding as JSON values."""
@@ -78,21 +79,16 @@ class Finding:
         }
 
 
-def _printable(character: str) -> str:
-    """A control character, which would end the line or move the cursor, as an escape."""
-    return character if character.isprintable() else ascii(character)[1:-1]
-
-
-# What may stand in front of a colon as a segment of a member's path: a URI-based name, a name with
-# indices, or an unknown name in quotes.
+# A segment of a member's path, before a colon: a URI-based name, a name with indices, or an unknown name
+# in quotes.
 _SEGMENT = re.compile(r"""(?:https?://\S+|[^\s:'"]+|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): """)
 
 
 def split_message(message: str) -> tuple[str, str]:
     """(the path of the member, the clause) of a message of `zarrfuse.spec`.
 
-    Messages there are the path of the member, a colon and one clause (`spec.members`); a clause is
-    told from a member by its spaces. The path of a message on the whole document is empty.
+    Such a message is the path of the member, a colon and one clause (`spec.members`); only a clause has
+    spaces. The path of a message on the whole document is empty.
     """
     end = 0
     while segment := _SEGMENT.match(message, end):

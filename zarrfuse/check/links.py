@@ -22,18 +22,18 @@ from zarrfuse.views.nodes import LARGEST_DOCUMENT
 
 _NODES_KEPT = 64
 _MOST_ALONE = 64
-"""References of one node that are followed one by one, to tell what is wrong with each."""
+"""References of one node that are resolved one by one, to find what is wrong with each."""
 
 
 class Links:
-    """The other ends of the paths in one store; the last few that were looked at are kept."""
+    """The nodes that paths in one store refer to; the last few are cached."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._load: Callable[[str], Node] = lru_cache(_NODES_KEPT)(self._load_uncached)
 
     def followed(self, node: Node, path: str) -> tuple[Node, list[Fault]]:
-        """(the node with its references followed, what is wrong with them)."""
+        """(the node with its references resolved, what is wrong with them)."""
         faults: list[Fault] = []
         for reference in node.references[:_MOST_ALONE]:
             try:
@@ -44,20 +44,20 @@ class Links:
                 continue
             if len(found.ignored) > len(node.ignored):
                 member, path_shown = _split(reference, reference.title)
-                problem = f"{path_shown} leads to nothing of that name, and is ignored"
+                problem = f"{path_shown} has no such extension, so the reference is ignored"
                 faults.append(Fault("warning", member, problem, MUST_UNDERSTAND))
         if not node.references or faults:
             return node, faults
         try:
             return resolve(node, path, self._load), faults
-        except MetadataError as error:  # all together are too many
+        except MetadataError as error:  # together they are too many
             return node, [Fault("error", *split_message(str(error)), REFERENCES)]
 
     def faults_of_paths(self, node: Node, path: str) -> Iterator[Fault]:
-        """What is wrong with the paths of arrays that the extensions of a group name."""
+        """What is wrong with the paths of arrays in the extensions of a group."""
         for acting in node.active:
             if acting.array:
-                continue  # it stands at another node, and is looked at there
+                continue  # it is listed at another node, and checked there
             for member, below in _paths(acting):
                 if problem := self._problem(join(path, below)):
                     where = f"{_entry(node, acting)}: {member}"
@@ -77,7 +77,7 @@ class Links:
             except NodeError as error:
                 return None if error.node_type != "group" else "leads to a group, not to an array"
             except MetadataError:
-                return None  # said where it is
+                return None  # reported for that node
             return None if node_type == "array" else "leads to a group, not to an array"
         return "leads to no array"
 
@@ -101,7 +101,7 @@ def _split(reference: Reference, message: str) -> tuple[str, str]:
 
 
 def _paths(acting: Active) -> Iterable[tuple[str, str]]:
-    """(member, path) of each array that an extension names."""
+    """(member, path) of each array in the configuration of an extension."""
     extension = acting.extension
     if isinstance(extension, MultiscaleArrays):
         for index, path in enumerate(extension.datasets):
@@ -112,6 +112,6 @@ def _paths(acting: Active) -> Iterable[tuple[str, str]]:
 
 
 def _entry(node: Node, acting: Active) -> str:
-    """The entry of `extensions` that an extension stands at."""
+    """The path of an extension's entry in `extensions`."""
     index = next(i for i, listed in enumerate(node.extensions) if listed is acting.listed)
     return f"extensions[{index}]: {acting.listed.name}"

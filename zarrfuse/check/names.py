@@ -1,8 +1,7 @@
-"""Every extension that a `zarr.json` names, at all points and in one another.
+"""Finds every extension of a `zarr.json`, also nested ones, and warns of names and ignored extensions.
 
-Used by `documents` for what is no reason to refuse a node and still worth saying: a name outside
-the core specification's narrower rule, and an extension that is ignored. It must not know which
-extensions there are.
+These are no reason to refuse a node: a name that the narrower rule of the core specification does not
+permit, and an extension that is ignored. Used by `documents`. It must not know which extensions exist.
 """
 
 import re
@@ -26,7 +25,7 @@ _REGISTERED_NAME = re.compile(r"[a-z][a-z0-9\-_.]+")
 
 
 def named(members: Document) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """(path of the member, name, the object or an empty one) of each extension that has a name."""
+    """(path of the member, name, object) of each extension with a name; a short-hand name has {}."""
     for point in _POINTS:
         yield from _at(take(members, point), point, 0)
     for point in _LISTS:
@@ -58,10 +57,10 @@ def _at(value: object, where: str, depth: int) -> Iterator[tuple[str, str, Mappi
 
 
 def faults_of_names(members: Document) -> Iterator[Fault]:
-    """A warning for each raw name that ZEP 9 allows and the core specification does not."""
+    """A warning for each raw name that ZEP 9 permits and the core specification does not."""
     for where, name, _ in named(members):
         if is_raw_name(name) and _REGISTERED_NAME.fullmatch(name) is None:
-            problem = f"{shown(name)} is not a letter a-z with others, digits, -, _ or . behind it"
+            problem = f"{shown(name)} is not a letter a-z followed by a-z, 0-9, -, _ or ."
             yield Fault("warning", where, problem, CORE_NAMES)
 
 

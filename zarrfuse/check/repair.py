@@ -18,30 +18,31 @@ from zarrfuse.spec.members import Document, encode_raw, is_object, shown, take_m
 from zarrfuse.spec.node import Node, NodeError
 
 _MAX_FAULTS = 200
-"""No more are looked for in one document: each costs another reading of it."""
+"""The most faults of one document: each costs parsing it again."""
 _MOST_BYTES = 32 << 20
-"""No more bytes are read again for that; attributes and copies, which nobody decodes, are not."""
+"""The most bytes that are parsed for that, without attributes and consolidated metadata."""
 _OPAQUE = ("attributes", "consolidated_metadata")
 PLACEHOLDER = "zarrfuse.check.placeholder"
-"""The name of an extension that stands where there was none that could be read."""
+"""The name of an extension that replaces a wrong one."""
 
 
 class Instead(Enum):
-    """What a member that is wrong is replaced by, where that is no value."""
+    """The replacement of a wrong member that is not a value."""
 
-    NOTHING = "it is taken out"
+    NOTHING = "the member is deleted"
 
 
 Harmless: TypeAlias = Callable[[Document], Any]
-"""Given a document, what a member of it can be so that nothing is wrong with it, or an `Instead`."""
+"""Returns a harmless value of a member for a document, or an `Instead`."""
 
 
 @dataclass
 class Mended:
-    """What could be read of a document.
+    """The result of repairing and parsing a document.
 
-    `refusals` are (path of the member, clause), `doubtful` the members of the document itself that
-    had to be mended: nothing that follows from them is known. `node` is None if mending failed.
+    `refusals`: (path of the member, clause) of each error. `doubtful`: the replaced members of the
+    document: nothing is known of what follows from them. `node`: None if the document could not be
+    repaired.
     """
 
     node: Node | None = None
@@ -55,10 +56,9 @@ def mended(
     harmless: Mapping[str, Harmless],
     items: Mapping[str, Any],
 ) -> Mended:
-    """Every refusal of `read`, and the node that is left; `members` are changed.
+    """Every error of the parser `read`, and the node that is left; changes `members`.
 
-    `harmless` has the known members (others are taken out), `items` what the item of a list among
-    them can be.
+    `harmless`: a function for each known member; others are deleted. `items`: harmless items of lists.
     """
     found = Mended()
     whole: set[str] = set()
@@ -73,7 +73,7 @@ def mended(
             found.node = read(document)
             break
         except NodeError as error:
-            # The name of the document stands in front.
+            # The message starts with the name of the document.
             member, clause = split_message(str(error).partition(": ")[2])
         is_new = (member, clause) not in found.refusals
         if is_new:
@@ -96,7 +96,7 @@ def mended(
 
 
 def take(members: Document, name: str) -> Any:
-    """The value of a member, or None where there is none or it cannot be represented."""
+    """The value of a member; None if it is missing or cannot be represented."""
     try:
         return take_member(members, name, None)
     except MetadataError:
@@ -129,7 +129,7 @@ def _head(member: str) -> tuple[str, str]:
 
 
 def _top(member: str, members: Document) -> tuple[str | None, list[str]]:
-    """(the name of the document's own member that a path begins with, its segments)."""
+    """(the member of the document that a path begins with, the segments of the path)."""
     segments = segments_of(member)
     if not segments:
         return None, []
@@ -149,7 +149,7 @@ def _name_and_indices(segment: str) -> tuple[str, list[int]]:
 def _mend_finely(
     members: Document, name: str, segments: list[str], clause: str, items: Mapping[str, Any]
 ) -> bool:
-    """Mend just the item of a list, or the member of a configuration, that is wrong."""
+    """Replace only the wrong item of a list, or the wrong member of a configuration."""
     value = take(members, name)
     indices = _name_and_indices(segments[0])[1]
     if clause == "unknown member" and len(segments) > 1:
@@ -173,22 +173,22 @@ def _mend_finely(
         lengths[indices[0]] = items[last]
     try:
         put(members, name, value)
-    except RecursionError:  # decoding it went as deep as Python does
+    except RecursionError:  # as deep as Python's limit
         return False
     return True
 
 
 def _at(value: Any, indices: list[int]) -> Any:
-    """What is at these indices, or None."""
+    """The value at these indices, or None."""
     for index in indices:
         value = value[index] if isinstance(value, list) and index < len(value) else None
     return value
 
 
 def _inner(owner: Any, segment: str) -> Any:
-    """What a segment of a path leads to; `owner` itself where it is the name of an extension.
+    """The value at a segment of a path; `owner` itself if the segment is the name of an extension.
 
-    Paths of some members leave `configuration` away behind that name.
+    Some paths leave out `configuration` after that name.
     """
     name, indices = _name_and_indices(segment)
     for holder in _holders(owner):
@@ -207,7 +207,7 @@ def _delete(owner: Any, segment: str) -> bool:
 
 
 def _holders(owner: Any) -> list[dict[str, Any]]:
-    """An object and its `configuration`, those of them that are objects."""
+    """An object and its `configuration`, if they are objects."""
     if not isinstance(owner, dict):
         return []
     configuration = owner.get("configuration")

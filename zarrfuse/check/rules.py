@@ -76,7 +76,7 @@ _OF_MEMBER = {
     "extensions": EXTENSIONS,
     "@context": CONTEXT,
 }
-# Of any extension, whichever point it stands at. By what the refusals of `spec` say.
+# Rules for extensions at any point, by clauses in messages of `spec`.
 _OF_CLAUSE = (
     ("neither a raw name nor a URI-based name", EXTENSION_NAMING),
     ("must be a name or an object", EXTENSION_OBJECTS),
@@ -89,7 +89,7 @@ _OF_CLAUSE = (
 
 
 def rule_of(member: str, clause: str) -> Rule:
-    """The rule that a refusal of a `zarr.json` stands for."""
+    """The rule that a `zarr.json` breaks, by the member and the clause of the error."""
     segments = member.split(": ")
     top = segments[0].partition("[")[0]
     if not member:
@@ -104,8 +104,8 @@ def rule_of(member: str, clause: str) -> Rule:
         return REFERENCES
     if top == "extensions" and "must be understood" in clause:
         return PROCESSING
-    for said, rule in _OF_CLAUSE:
-        if said in f"{member}: {clause}":
+    for text, rule in _OF_CLAUSE:
+        if text in f"{member}: {clause}":
             return rule
     if top == "chunk_key_encoding" and ("suffix" in segments or "base" in member):
         return SUFFIX_CONFIGURATION
@@ -117,7 +117,7 @@ def rule_of(member: str, clause: str) -> Rule:
 
 
 def rule_of_v2(document: str, member: str) -> Rule:
-    """The rule that a refusal of a `.zarray` or `.zgroup` stands for."""
+    """The rule that a `.zarray` or `.zgroup` breaks, by the member of the error."""
     if document == ".zgroup":
         return V2_GROUPS
     return V2_DATA_TYPE if member.partition("[")[0] == "dtype" else V2_METADATA

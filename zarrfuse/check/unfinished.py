@@ -28,11 +28,11 @@ _ASK_EVERY_S = 0.02
 
 
 def unfinished(store: Store) -> Iterator[Finding]:
-    """A finding for each chunk that a process has begun to store, or delete, and has left so."""
+    """A finding for each chunk whose storing or deleting was interrupted."""
     judge = judge_of(store)
     for name, mtime_ns in _journals(store):
         if own_folder_of(store) is None and not store.permanent and _is_young(mtime_ns):
-            continue  # its process may be at work, and there is no lock to tell
+            continue  # its process may still be writing, and there is no lock to tell
         key = f"{OWN_NAME}/{name}"
         try:
             chunk_key = journals.load(store, name, judge).key
@@ -52,7 +52,7 @@ def unfinished(store: Store) -> Iterator[Finding]:
 
 
 def _wait_for_its_process(store: Store, chunk_key: str) -> None:
-    """Wait as long as somebody is at work on a chunk, who will delete its journal."""
+    """Wait while the chunk is locked: the process that holds the lock will delete the journal."""
     own = own_folder_of(store)
     until = time.monotonic() + _PATIENCE_S
     while own is not None and is_locked(own, chunk_key) and time.monotonic() < until:
@@ -66,22 +66,22 @@ def _is_young(mtime_ns: int) -> bool:
 def _journals(store: Store) -> list[tuple[str, int]]:
     try:
         return guarded(lambda: sorted(journals.journals(store)))
-    except Exception:  # of any store: without a folder of ours, or with one that may not be listed
+    except Exception:  # the workspace is missing, or may not be listed
         return []
 
 
 class Repaired(NamedTuple):
-    """What `finish` has done: how many writes it finished, and why it deleted others."""
+    """The result of `finish`: how many writes it finished, and why it deleted others."""
 
     finished: int
     deleted: list[str]
 
 
 def finish(source: str) -> Repaired:
-    """Finish all writes that were interrupted, and delete what they have left.
+    """Finish all interrupted writes, and delete their leftovers and refused journals.
 
-    Deleted are those that must not be done, too. Raises `SourceError` if the source cannot be written, and
-    `Denied` if what is to be finished may have been left there by somebody else.
+    Raises `SourceError` if the source cannot be written, and `Denied` if the journals may belong to another
+    user.
     """
     store = _writable(source)
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TypeAlias
 
-from zarrfuse.check.chunks import Chunk, ChunkFiles, Place
+from zarrfuse.check.chunks import Chunk, ChunkFiles, Role
 from zarrfuse.check.consolidated import Consolidated, members_of, of_group, of_zmetadata
 from zarrfuse.check.documents import Judged, judge
 from zarrfuse.check.documents_v2 import judge_attributes, judge_v2
@@ -26,19 +26,19 @@ from zarrfuse.stores.base import Entry, Kind, Store, read
 from zarrfuse.views.nodes import DOCUMENTS, LARGEST_DOCUMENT
 
 _SORTED_NAMES = 100_000
-"""A folder of up to so many names is gone through in their order, a larger one as it is listed."""
+"""A folder with fewer names is walked in their order, a larger one as it is listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundNode:
-    """A folder that is a node, good or bad."""
+    """A folder with a metadata document."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
-    """A chunk whose bytes may be looked at: that of the array at `path`."""
+    """A chunk of the array at `path` whose bytes can be verified."""
 
     path: str
     files: ChunkFiles
@@ -50,7 +50,7 @@ Event: TypeAlias = Finding | FoundNode | FoundChunk
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """The array that a folder lies in. `files` is None where its chunk keys are not known."""
+    """The array that a folder belongs to. `files`: None if its chunk keys are not known."""
 
     path: str
     files: ChunkFiles | None
@@ -58,16 +58,16 @@ class _Array:
 
 @dataclass(slots=True)
 class _Stray:
-    """A folder that should not hold files, told of once: at the first file in it."""
+    """A folder that should have no files; the fault is reported once, at the first file in it."""
 
     folder: str
     fault: Fault
-    told: bool = False
+    reported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder to be gone through, and what it lies in."""
+    """A folder to walk, with the array and the consolidated metadata it belongs to."""
 
     path: str
     array: _Array | None = None
@@ -76,7 +76,7 @@ class _Folder:
 
 
 class Walk:
-    """One way through a store."""
+    """One walk through a store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -117,7 +117,7 @@ class Walk:
                 folder = yield from self._node(folder, documents)
             yield from self._entries(folder, chain(names, rest), below)
         except (ZarrfuseError, OSError) as error:
-            problem = f"cannot be looked at any further: {text_of(error)}"
+            problem = f"cannot be checked further: {text_of(error)}"
             yield _finding("error", folder.path, "", problem, STORE)
         self._below += reversed(below)
 
@@ -125,7 +125,7 @@ class Walk:
         """The metadata documents of a folder, those that make it a node first."""
         if len(names) < _SORTED_NAMES:
             found = {entry.name: entry for entry in names if entry.name in METADATA_NAMES}
-        else:  # not all names have been seen
+        else:  # not all names are in `names`
             found = {}
             for name in METADATA_NAMES:
                 try:
@@ -138,51 +138,51 @@ class Walk:
     def _entries(
         self, folder: _Folder, entries: Iterator[Entry], below: list[_Folder]
     ) -> Iterator[Event]:
-        """What is in a folder beside its documents; its sub-folders go to `below`."""
+        """Check the names in a folder, except documents; its subfolders are added to `below`."""
         array, stray = folder.array, folder.stray
         files = None if array is None else array.files
         prefix = "" if array is None else folder.path[len(array.path) :].lstrip("/")
-        place = Place.BESIDE if files is None else files.place(prefix)
-        seen = self._noted(folder, entries, below, prefix, place)
+        role = Role.BESIDE if files is None else files.role(prefix)
+        entries = self._with_subfolders(folder, entries, below, prefix, role)
         if files is None or array is None or stray is not None:
-            for entry in seen:
-                if stray is not None and not stray.told and entry.kind is Kind.FILE:
-                    stray.told = True
+            for entry in entries:
+                if stray is not None and not stray.reported and entry.kind is Kind.FILE:
+                    stray.reported = True
                     assert array is not None
                     yield stray.fault.at(array.path, stray.folder)
                 if entry.denied and entry.name not in METADATA_NAMES:
                     yield _denied(join(folder.path, entry.name))
             return
-        for found in files.judge(f"{prefix}/" if prefix else "", seen):
+        for found in files.judge(f"{prefix}/" if prefix else "", entries):
             if isinstance(found, Chunk):
                 yield FoundChunk(array.path, files, found)
             else:
                 file, fault = found
                 yield fault.at(array.path, file)
 
-    def _noted(
+    def _with_subfolders(
         self,
         folder: _Folder,
         entries: Iterator[Entry],
         below: list[_Folder],
         prefix: str,
-        place: Place,
+        role: Role,
     ) -> Iterator[Entry]:
-        """The `entries`, each sub-folder noted in `below` on the way."""
+        """Yield the `entries`, and add each subfolder to `below`."""
         for entry in entries:
             if entry.kind is Kind.FOLDER and not entry.denied:
-                below.append(self._sub_folder(folder, entry.name, prefix, place))
+                below.append(self._subfolder(folder, entry.name, prefix, role))
             yield entry
 
-    def _sub_folder(self, folder: _Folder, name: str, prefix: str, place: Place) -> _Folder:
+    def _subfolder(self, folder: _Folder, name: str, prefix: str, role: Role) -> _Folder:
         path = join(folder.path, name)
         array, stray = folder.array, folder.stray
         if array is not None and array.files is not None and stray is None:
             relative = join(prefix, name)
-            found = array.files.place(relative)
-            if array.files.is_stray(relative, found, place if prefix else None):
-                told = array.files.is_chunk_or_part(relative)  # it is told of already
-                stray = _Stray(relative, array.files.stray_folder(found), told)
+            found = array.files.role(relative)
+            if array.files.is_stray(relative, found, role if prefix else None):
+                reported = array.files.is_chunk_or_part(relative)  # by `ChunkFiles.judge`
+                stray = _Stray(relative, array.files.stray_folder(found), reported)
         return _Folder(path, array, stray, folder.consolidated)
 
     # -- nodes
@@ -190,18 +190,18 @@ class Walk:
     def _node(
         self, folder: _Folder, documents: dict[str, Entry]
     ) -> Generator[Event, None, _Folder]:
-        """What is wrong with the node that a folder is; the folder as its node has it."""
+        """Check a folder with documents. Returns the folder with what its node adds."""
         path = folder.path
         yield FoundNode(path)
         if folder.array is not None:
-            problem = f"lies below the array {folder.array.path or 'at the root'}"
-            yield _finding("error", path, "", f"{problem}, which has no nodes below it", HIERARCHY)
+            problem = f"is a node below the array {folder.array.path or 'at the root'}"
+            yield _finding("error", path, "", problem, HIERARCHY)
         name = next(iter(documents))
         if wrong_name := _name_problem(name_of(path), is_v3=name == "zarr.json"):
             yield _finding("error", path, "", wrong_name, NODE_NAMES)
         for other in list(documents)[1:]:
             if other in DOCUMENTS:
-                problem = f"stands beside {name}, which counts"
+                problem = f"is ignored: readers use {name}"
                 yield _finding("warning", path, other, problem, STORED)
         judged = yield from self._judged(path, name, documents[name], folder.consolidated)
         consolidated = folder.consolidated
@@ -217,7 +217,7 @@ class Walk:
     def _judged(
         self, path: str, name: str, entry: Entry, consolidated: tuple[Consolidated, ...]
     ) -> Generator[Event, None, Judged | None]:
-        """The judgement of a document; None if it cannot be read."""
+        """Check a document, also against consolidated metadata; None if it cannot be read."""
         text, fault = self._read(path, name, entry)
         if text is None:
             if fault is not None:
@@ -236,7 +236,7 @@ class Walk:
     def _beside_v2(
         self, path: str, documents: dict[str, Entry], consolidated: tuple[Consolidated, ...]
     ) -> Generator[Event, None, tuple[Consolidated, ...]]:
-        """What is wrong with `.zattrs` and `.zmetadata` of a node of Zarr v2."""
+        """Check `.zattrs` and `.zmetadata` of a node of Zarr v2."""
         if ".zmetadata" in documents:
             text, fault = self._read(path, ".zmetadata", documents[".zmetadata"])
             faults = [] if fault is None else [fault]
@@ -245,7 +245,7 @@ class Walk:
                 if copies is not None:
                     consolidated = (*consolidated, copies)
                     self._below.append(copies)
-                    # It has a copy of this node's own document, too.
+                    # It also has a copy of the document of this node.
                     own = next(iter(documents))
                     found, _ = self._read(path, own, documents[own])
                     yield from copies.see(path, own, members_of(found))
@@ -263,7 +263,7 @@ class Walk:
     def _of_group(
         self, path: str, judged: Judged, consolidated: tuple[Consolidated, ...]
     ) -> Generator[Event, None, tuple[Consolidated, ...]]:
-        """What is wrong with the copies that a group of Zarr v3 holds."""
+        """Check the member `consolidated_metadata` of a group of Zarr v3."""
         if judged.node is None or judged.node.node_type != "group":
             return consolidated
         copies, faults = of_group(path, judged.members)
@@ -275,7 +275,7 @@ class Walk:
         return (*consolidated, copies)
 
     def _array(self, path: str, name: str, judged: Judged) -> Generator[Event, None, _Array | None]:
-        """What is wrong with the paths that a node names; the array, if it is one."""
+        """Check the paths in the metadata of a node. Returns the array, if it is one."""
         node = judged.node
         if node is None:
             return None
@@ -297,7 +297,7 @@ class Walk:
         return entry.size if entry.kind is Kind.FILE else None
 
     def _read(self, path: str, name: str, entry: Entry) -> tuple[bytes | None, Fault | None]:
-        """The text of a document, or what is wrong with it."""
+        """(text, None) of a document, or (None, fault)."""
         if entry.kind is not Kind.FILE:
             what = "a folder" if entry.kind is Kind.FOLDER else "a link that leads to no file"
             return None, Fault("error", "", f"is {what}", STORED)
@@ -314,11 +314,11 @@ class Walk:
 
 
 def _name_problem(name: str, *, is_v3: bool) -> str | None:
-    """What is wrong with the name of a node (core specification, Node names; Zarr v2 has no such rule)."""
+    """What is wrong with the name of a node (core specification, Node names; Zarr v2 has no rules)."""
     if is_v3 and name.startswith("__"):
         return "has a name that begins with __, which is reserved"
     if is_v3 and name and not name.strip("."):
-        return "has a name of nothing but periods"
+        return "has a name of periods only"
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -35,18 +35,18 @@ app = typer.Typer(
 
 def main() -> None:
     """The `zarrfuse` command."""
-    for stream in (sys.stdout, sys.stderr):  # names need not be text
+    for stream in (sys.stdout, sys.stderr):  # names of files need not be UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
             app(prog_name="zarrfuse")
         finally:
-            if sys.stdout is not None:  # it is, if this was started with its output closed
-                sys.stdout.flush()  # here, since an error of it at exit is a traceback
+            if sys.stdout is not None:  # None if standard output was closed from the beginning
+                sys.stdout.flush()  # here, because an error at exit would print a traceback
     except ZarrfuseError as error:
         _fail(str(error))
-    except BrokenPipeError:  # the reader of our output has gone
+    except BrokenPipeError:  # the reader of the output has gone
         _drop_output()
         sys.exit(EXIT_FAILED)
     except OSError as error:
@@ -65,8 +65,8 @@ def _fail(sentence: str) -> NoReturn:
     sys.exit(EXIT_FAILED)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(value: bool) -> None:
+    if value:
         print(f"zarrfuse {__version__}")
         raise typer.Exit
 
@@ -99,26 +99,27 @@ def _bytes(text: str) -> int:
     size = _SIZE.fullmatch(text)
     if size is None:
         raise typer.BadParameter(
-            f"{text} is no size in bytes, as 268435456, 256M and 1GiB are",
+            f"{text or 'an empty text'} is not a size such as 268435456, 256M or 1GiB",
             param_hint="--cache-size",
         )
     return int(size[1]) << _UNITS[(size[2] or "").upper()]
 
 
 def _formats(text: str) -> tuple[str, ...]:
-    asked = text.split(",")
-    for name in asked:
+    chosen = text.split(",")
+    for name in chosen:
         if name not in FORMATS:
             raise typer.BadParameter(
-                f"{name or 'an empty name'} is none of {', '.join(FORMATS)}", param_hint="--formats"
+                f"{name or 'an empty name'} is not one of {', '.join(FORMATS)}",
+                param_hint="--formats",
             )
-    return tuple(name for name in FORMATS if name in asked)
+    return tuple(name for name in FORMATS if name in chosen)
 
 
 def _not_empty(path: str) -> str:
     """Refuse an empty path: it is an unset variable, not the current folder."""
     if not path:
-        raise typer.BadParameter("it is empty")
+        raise typer.BadParameter("must not be empty")
     return path
 
 
@@ -150,7 +151,7 @@ def mount(
         bool,
         typer.Option(
             "--read-write",
-            help="Write too, in the views `chunks`, `plain` and `raw`: chunks are split into their "
+            help="Allow writing, in the views `chunks`, `plain` and `raw`: a chunk is split into its "
             "parts, and stored whole or not at all.",
         ),
     ] = False,
@@ -158,18 +159,19 @@ def mount(
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="Where a chunk that is being written waits until it is stored; beside the store "
-            "unless given.",
+            help="Folder for chunks that are being written; by default a folder in the store.",
         ),
     ] = None,
     foreground: Annotated[
-        bool, typer.Option("--foreground", "-f", help="Stay, and log to the terminal.")
+        bool,
+        typer.Option("--foreground", "-f", help="Stay in the foreground, and log to the terminal."),
     ] = False,
     allow_other: Annotated[
         bool, typer.Option("--allow-other", help="Let other users read the mount.")
     ] = False,
     follow_symlinks: Annotated[
-        bool, typer.Option("--follow-symlinks", help="Also those that lead out of SOURCE.")
+        bool,
+        typer.Option("--follow-symlinks", help="Follow symlinks that lead out of SOURCE, too."),
     ] = False,
     xattrs: Annotated[
         bool, typer.Option("--xattrs", help="Offer metadata as extended attributes.")
@@ -178,15 +180,15 @@ def mount(
         str | None,
         typer.Option(
             metavar="SECONDS",
-            help="How long names and sizes may be kept: 1 for a folder, inf for a zip; "
-            "inf for a folder that no longer changes.",
+            help="How long the kernel caches names and sizes; by default 1 for a folder, inf for a "
+            "zip. Use inf for a folder that no longer changes.",
         ),
     ] = None,
     formats: Annotated[
         str,
         typer.Option(
             metavar="FORMAT,...",
-            help=f"What the view `images` shows; all unless given: {','.join(FORMATS)}.",
+            help=f"Renderings of the view `images`; by default all: {','.join(FORMATS)}.",
             show_default=False,
         ),
     ] = ",".join(FORMATS),
@@ -194,21 +196,23 @@ def mount(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="How much to keep of what `images` decodes, such as 512M: unless given, 256M or a "
-            "quarter of memory, whichever is less.",
+            help="Size of the cache of decoded chunks of the view `images`, such as 512M; by default "
+            "256M, or a quarter of memory if that is less.",
         ),
     ] = None,
-    log_file: Annotated[str | None, typer.Option(metavar="F", help="Write the log there.")] = None,
+    log_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the log to FILE.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
 ) -> None:
-    """Mount SOURCE on MOUNTPOINT. In the background, and ready when the command returns."""
+    """Mount SOURCE on MOUNTPOINT, in the background. It is ready when the command returns."""
     from zarrfuse.mount import daemon, kernel_mounts  # noqa: PLC0415
     from zarrfuse.stores.opening import is_url  # noqa: PLC0415
 
     if view not in VIEWS:
-        raise typer.BadParameter(f"{view} is none of {', '.join(VIEWS)}", param_hint="--view")
+        raise typer.BadParameter(f"{view} is not one of {', '.join(VIEWS)}", param_hint="--view")
     if read_write and not VIEWS[view].is_writable:
-        raise typer.BadParameter(f"the view {view} can't be written", param_hint="--read-write")
+        raise typer.BadParameter(f"the view {view} is read-only", param_hint="--read-write")
     problem = daemon.mount(
         MountConfig(
             source=source if is_url(source) else os.path.realpath(source),
@@ -234,12 +238,13 @@ def mount(
 
 @app.command()
 def unmount(
-    mountpoint: Annotated[str, _path("MOUNTPOINT", "Where it is mounted.")],
+    mountpoint: Annotated[str, _path("MOUNTPOINT", "The folder of the mount.")],
     lazy: Annotated[
-        bool, typer.Option("--lazy", help="Now, although files are open; they stay readable.")
+        bool,
+        typer.Option("--lazy", help="Unmount even if files are open; they stay readable."),
     ] = False,
 ) -> None:
-    """Undo a mount."""
+    """Unmount MOUNTPOINT."""
     from zarrfuse.mount import kernel_mounts  # noqa: PLC0415
 
     path = kernel_mounts.resolved(mountpoint)
@@ -259,13 +264,13 @@ def info(
 ) -> None:
     """Print the tree of nodes in PATH, or what a mount knows of a file.
 
-    Exits with 2 if there is no Zarr, or its root is broken.
+    Exits with 2 if there is no Zarr, or its root cannot be loaded.
     """
     import logging  # noqa: PLC0415
 
     from zarrfuse.cli.info import show  # noqa: PLC0415
 
-    # What a view logs of a node that it does not load stands in the tree.
+    # The tree has the errors of nodes, which a view also logs.
     logging.getLogger("zarrfuse").addHandler(logging.NullHandler())
     problem = show(path, as_json=as_json)
     if problem is not None:
@@ -280,7 +285,7 @@ def check(
         bool, typer.Option("--deep", help="Read every chunk: verify checksums and shard indexes.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="First finish writes that were interrupted.")
+        bool, typer.Option("--repair", help="First finish interrupted writes.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

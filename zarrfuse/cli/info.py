@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from zarrfuse.config import PERMANENT_TTL_S
-from zarrfuse.errors import NotFound, SourceError
+from zarrfuse.errors import NotFound, SourceError, printable
 from zarrfuse.mount import kernel_mounts
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.spec.paths import join, name_of, split
@@ -24,7 +24,7 @@ from zarrfuse.views.control_files import CONTROL_NAME, NODES_NAME
 from zarrfuse.views.nodes import DOCUMENTS
 from zarrfuse.views.walk import ToldFolder, Walkable, walk
 
-_Told: TypeAlias = Mapping[str, Any]
+_Facts: TypeAlias = Mapping[str, Any]
 """`views.facts.Facts` as JSON, by name."""
 
 _GUIDES = ("    ", "│   ", "├── ", "└── ")
@@ -32,29 +32,29 @@ _ASCII_GUIDES = ("    ", "|   ", "+-- ", "`-- ")
 
 
 class _MountedFolder:
-    """A folder of a mount, read from the control files; `told`: the facts on many folders, by path."""
+    """A folder of a mount, read from the control files; `nodes`: the facts on many folders, by path."""
 
-    def __init__(self, mountpoint: str, path: str, told: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, mountpoint: str, path: str, nodes: Mapping[str, Any] | None = None) -> None:
         self._mountpoint = mountpoint
-        self._told = told
+        self._known_nodes = nodes
         self.path = path
 
     def list(self) -> dict[str, Entry]:
         """Its subfolders; files are not needed."""
-        told = self._nodes().get(self.path)
-        folders = self._listed() if told is None else told["folders"]
+        node = self._nodes().get(self.path)
+        folders = self._listed() if node is None else node["folders"]
         return {name: Entry(name, Kind.FOLDER, 0, 0) for name in folders}
 
     def child(self, name: str) -> "_MountedFolder":
         """The folder of that name."""
-        path, told = join(self.path, name), self._nodes()
-        return _MountedFolder(self._mountpoint, path, told if path in told else None)
+        path, nodes = join(self.path, name), self._nodes()
+        return _MountedFolder(self._mountpoint, path, nodes if path in nodes else None)
 
-    def told(self) -> _Told:
+    def told(self) -> _Facts:
         """The facts on the node of the folder."""
-        told = self._nodes().get(self.path)
-        if told is not None:
-            return told["facts"]  # type: ignore[no-any-return]
+        node = self._nodes().get(self.path)
+        if node is not None:
+            return node["facts"]  # type: ignore[no-any-return]
         for document in DOCUMENTS:
             try:
                 return self._read(document)
@@ -62,7 +62,7 @@ class _MountedFolder:
                 continue
         return {"path": self.path}
 
-    def told_of(self, name: str) -> _Told:
+    def facts_on(self, name: str) -> _Facts:
         """The facts on a file. Raises `NotFound`."""
         try:
             return self._read(name)
@@ -72,17 +72,17 @@ class _MountedFolder:
 
     def _nodes(self) -> Mapping[str, Any]:
         """The facts on this folder and those below; none if the daemon is too old, or fails."""
-        if self._told is None:
+        if self._known_nodes is None:
             try:
-                self._told = self._read(NODES_NAME)
+                self._known_nodes = self._read(NODES_NAME)
             except OSError:
-                self._told = {}
-        return self._told
+                self._known_nodes = {}
+        return self._known_nodes
 
-    def _read(self, name: str) -> _Told:
-        file = os.path.join(self._mountpoint, CONTROL_NAME, "info", self.path, name)
-        with open(file, encoding="utf-8") as told:
-            return json.load(told)  # type: ignore[no-any-return]
+    def _read(self, name: str) -> _Facts:
+        path = os.path.join(self._mountpoint, CONTROL_NAME, "info", self.path, name)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)  # type: ignore[no-any-return]
 
     def _listed(self) -> Iterable[str]:
         with os.scandir(os.path.join(self._mountpoint, self.path)) as names:
@@ -102,18 +102,18 @@ def show(path: str, *, as_json: bool) -> str | None:
     if mount is not None:
         answer = kernel_mounts.answer_of(mount.mountpoint)
         if answer != 0:
-            state = "is not served any more: mount it again" if answer else "does not answer"
+            state = "has no daemon any more: mount it again" if answer else "does not answer"
             raise SourceError(f"the mount {mount.mountpoint} {state}")
         below = os.path.relpath(where, mount.mountpoint)
         below = "" if below == "." else below
         if not os.path.isdir(where):
             folder, name = split(below)
-            _show_facts(_MountedFolder(mount.mountpoint, folder).told_of(name), as_json)
+            _show_facts(_MountedFolder(mount.mountpoint, folder).facts_on(name), as_json)
             return None
         return _show_tree(where, _MountedFolder(mount.mountpoint, below), as_json)
     if os.path.isfile(where) and not where.endswith(ZIP_ENDINGS):
         raise SourceError(
-            f"{path} is a file outside a mount: mount its folder, and ask of it there"
+            f"{path} is a file outside a mount: mount its folder, and give its path in the mount"
         )
     stored = open_store(path if is_url(path) else os.path.realpath(path))
     store = rolled_forward(stored, judge_of(stored))
@@ -126,29 +126,29 @@ def show(path: str, *, as_json: bool) -> str | None:
 def _show_tree(title: str, folder: Walkable, as_json: bool) -> str | None:
     """Print the tree. Returns a sentence if there is no Zarr in it, or its root is not loaded."""
     if as_json:
-        told = [found.facts for found in walk(folder)]
-        print(json.dumps({"source": title, "nodes": told}, indent=2))
-        return _problem(title, told[0], any(map(_is_node, told)))
+        nodes = [found.facts for found in walk(folder)]
+        print(json.dumps({"source": title, "nodes": nodes}, indent=2))
+        return _problem(title, nodes[0], any(map(_is_node, nodes)))
     guides = _GUIDES if (sys.stdout.encoding or "").lower().startswith("utf") else _ASCII_GUIDES
-    root: _Told = {}
+    root: _Facts = {}
     any_node = False
     for found in walk(folder):
         place, facts = found.place, found.facts
         root = facts if not place else root
         any_node = any_node or _is_node(facts)
         name = name_of(facts["path"]) if place else title
-        print(_guide(place, guides) + _printable(f"{name}  {_in_one_line(facts)}".rstrip()))
+        print(_guide(place, guides) + printable(f"{name}  {_in_one_line(facts)}".rstrip()))
     return _problem(title, root, any_node)
 
 
-def _is_node(facts: _Told) -> bool:
+def _is_node(facts: _Facts) -> bool:
     return bool(facts.keys() & {"node_type", "error"})
 
 
-def _problem(title: str, root: _Told, any_node: bool) -> str | None:
+def _problem(title: str, root: _Facts, any_node: bool) -> str | None:
     if "error" in root:
         return f"the root of {title} is not loaded: {root['error']}"
-    if any_node or root.get("view") == "raw":  # which knows of no nodes
+    if any_node or root.get("view") == "raw":  # which has no nodes
         return None
     return f"there is no Zarr array or group in {title}"
 
@@ -160,16 +160,7 @@ def _guide(place: tuple[bool, ...], guides: tuple[str, str, str, str]) -> str:
     return above + (end if place[-1] else fork) if place else ""
 
 
-def _printable(line: str) -> str:
-    """`line` with control characters escaped, which could break it or change the terminal."""
-    if line.isprintable():
-        return line
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in line
-    )
-
-
-def _in_one_line(facts: _Told) -> str:
+def _in_one_line(facts: _Facts) -> str:
     if "error" in facts:
         return f"not loaded: {facts['error']}"
     last = [f"{fact} {json.dumps(facts[fact])}" for fact in facts.get("told_by", ())]
@@ -214,7 +205,7 @@ def _type_name(data_type: Any) -> str:
     return data_type if isinstance(data_type, str) else json.dumps(data_type)
 
 
-def _example_key(facts: _Told) -> str:
+def _example_key(facts: _Facts) -> str:
     return parse_chunk_key_encoding(facts["chunk_key_encoding"]).encode([0] * len(facts["shape"]))
 
 
@@ -223,11 +214,11 @@ def _part(part: dict[str, Any]) -> str:
     return (part["key_suffix"] or "main") + size
 
 
-def _show_facts(facts: _Told, as_json: bool) -> None:
+def _show_facts(facts: _Facts, as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts, indent=2))
         return
     width = max(map(len, facts))
     for key, value in facts.items():
         text = value if isinstance(value, str) else json.dumps(value)
-        print(_printable(f"{key:<{width}}  {text}"))
+        print(printable(f"{key:<{width}}  {text}"))

@@ -84,30 +84,30 @@ def stacked(shape: tuple[int, ...], picture: Picture) -> tuple[tuple[int, ...], 
 
 
 def _lettered(axes: list[tuple[Axis, int]]) -> list[tuple[Axis, int]]:
-    """Those axes, each with another of the letters T, Z, C."""
+    """The axes, each with its own letter T, Z or C; some are merged, see `stacked`."""
     free = [letter for letter in "TZ" if all(axis.letter != letter for axis, _ in axes)]
     result: list[tuple[Axis, int]] = []
-    open_ = False  # whether the last of them may grow
-    waiting = 1  # elements in front of the first letter for which none was left
+    is_open = False  # whether the last one had no letter, so that the next is merged into it
+    pending = 1  # elements of axes before the first one with a letter, if no letter is free
     for axis, length in axes:
         if axis.letter:
-            result.append(_grown(axis, length, waiting))
-            waiting = 1
-            open_ = False
+            result.append(_merged(axis, length, pending))
+            pending = 1
+            is_open = False
         elif length == 1:
             continue
-        elif open_ or (result and not free):
-            result[-1] = _grown(*result[-1], length)
+        elif is_open or (result and not free):
+            result[-1] = _merged(*result[-1], length)
         elif free:
             result.append((replace(axis, letter=free.pop(0)), length))
-            open_ = True
+            is_open = True
         else:
-            waiting *= length
+            pending *= length
     return result
 
 
-def _grown(axis: Axis, length: int, times: int) -> tuple[Axis, int]:
-    """An axis with another one merged into it: steps along it have no one size."""
+def _merged(axis: Axis, length: int, times: int) -> tuple[Axis, int]:
+    """An axis with another one merged into it: it has no constant step any more."""
     if times == 1:
         return axis, length
     return replace(axis, unit=None, scale=None, origin=None), length * times
@@ -118,10 +118,10 @@ def ome_metadata(
 ) -> dict[str, Any]:
     """The argument `metadata` of tifffile for an OME-TIFF: the same for the same arguments.
 
-    Each axis of `picture` must have a letter (see `stacked`). Members: `axes`, `Name`, `Creator`,
-    `UUID`, and what is known of `PhysicalSizeX`, `-Y`, `-Z` and `TimeIncrement` with their units,
-    `Channel` (`Name`, `Color`), and `Plane` (`PositionX`, `-Y`, `-Z`). Units that OME-XML lacks are
-    left out with what they measure, as are characters that XML lacks.
+    Each axis of `picture` must have a letter (see `stacked`). Members: `axes`, `Name`, `Creator`, `UUID`,
+    and those that are known of `PhysicalSizeX`, `-Y`, `-Z` and `TimeIncrement` with their units, `Channel`
+    (`Name`, `Color`), and `Plane` (`PositionX`, `-Y`, `-Z`). A value whose unit OME-XML does not have is
+    left out, as are characters that XML does not have.
 
     Source: OME-XML schema 2016-06.
     """
@@ -145,14 +145,14 @@ def ome_metadata(
     planes = _positions(picture, lengths)
     if planes:
         result["Plane"] = planes
-    told = repr((shape, dtype.str, picture, result)).encode("utf-8", "surrogatepass")
-    result["UUID"] = str(UUID(bytes=sha256(told).digest()[:16], version=4))
+    content = repr((shape, dtype.str, picture, result)).encode("utf-8", "surrogatepass")
+    result["UUID"] = str(UUID(bytes=sha256(content).digest()[:16], version=4))
     return result
 
 
-def text(said: str) -> str:
-    """In one line, and without characters that XML lacks (XML 1.0, "Characters")."""
-    return _SPACES.sub(" ", _NOT_IN_XML.sub("", said)).strip()
+def text(value: str) -> str:
+    """`value` in one line, without characters that XML does not have (XML 1.0, "Characters")."""
+    return _SPACES.sub(" ", _NOT_IN_XML.sub("", value)).strip()
 
 
 def step(axis: Axis | None) -> float | None:
@@ -189,7 +189,7 @@ def _channels(channels: tuple[Channel, ...], length: int) -> list[dict[str, Any]
 
 
 def _signed(rgba: int) -> int:
-    """OME-XML has colours as signed numbers of 32 bits (schema 2016-06, Color)."""
+    """A colour as a signed 32-bit number (OME-XML schema 2016-06, Color)."""
     return rgba - (1 << 32) if rgba >= 1 << 31 else rgba
 
 

@@ -4,18 +4,17 @@ Owns which arrays plain ImageJ opens correctly, and the two places that it reads
 ImageDescription of the first page, and its own tag 50839 (colours and display ranges of channels).
 Used by `tiff`. It must not know pages and offsets.
 
-Facts, all tried with ImageJ 1.53t (`tests/apps` holds some of them true):
+Facts, all tried with ImageJ 1.53t (`tests/apps` tests some of them):
 
-- It orders planes as T, Z, C, the last changing fastest. `order=zct` says T, C, Z instead (Micro-Manager
-  writes that too), but only counts where all pages are read: not with `images=`, and not where the
-  pages lie contiguously in the file, which are then opened as one run of T, Z, C. Bio-Formats does
-  not know it.
-- With `images=` no page but the first is read, and the pixels must be contiguous.
-- Channels get colours only on those two ways.
-- Display ranges of int16 are told with 32768 added.
-- Elements of 16 bits with samples are no hyperstack with `images=`, and in several pages only with
-  three samples. Alpha is ignored. uint32 is read as int32. int8 is shown as uint8; float16 and
-  float64 are refused.
+- The order of planes is T, Z, C, the last changing fastest. `order=zct` means T, C, Z (Micro-Manager writes
+  it too), but is ignored unless all pages are read: with `images=`, and if the pages are contiguous in the
+  file, they are read as one run of T, Z, C. Bio-Formats ignores it.
+- With `images=` only the first page is read, and the pixels must be contiguous.
+- Channels get colours only in these two ways.
+- 32768 is added to display ranges of int16.
+- 16-bit elements with samples are not shown as a hyperstack with `images=`, and in several pages only with
+  three samples. Alpha is ignored. uint32 is read as int32. int8 is shown as uint8; float16 and float64 are
+  refused.
 """
 
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from zarrfuse.spec.ome import Picture
 
 _TYPES: Final = frozenset(["uint8", "uint16", "int16", "uint32", "int32", "float32"])
 _MOST_COMPOSITE = 7  # channels that ImageJ shows at once
-_MOST_COLOURED = 64  # channels that are told their colour, 768 bytes each
+_MOST_COLOURED = 64  # channels with a lookup table, 768 bytes each
 _SECONDS: Final = {"second": 1.0, "millisecond": 1e-3, "microsecond": 1e-6, "minute": 60.0} | {
     "nanosecond": 1e-9,
     "hour": 3600.0,
@@ -189,7 +188,7 @@ def _usable(window: tuple[float, float] | None) -> tuple[float, float] | None:
 
 
 def _shift(dtype: np.dtype[Any]) -> float:
-    """int16 is kept as uint16 and calibrated."""
+    """The offset of display ranges: ImageJ keeps int16 as uint16 with a calibration."""
     return 32768.0 if dtype.name == "int16" else 0.0
 
 
@@ -224,7 +223,7 @@ def _calibration(stack: Hyperstack, picture: Picture) -> list[str]:
 def _unit(axis: Axis | None) -> str | None:
     """The symbol of the unit of an axis, escaped as in Java.
 
-    It is "pixel" for an axis without unit, None for a unit that is no length.
+    It is "pixel" for an axis without unit, None for a unit that is not a length.
     """
     if axis is None:
         return None

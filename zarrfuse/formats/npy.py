@@ -17,7 +17,7 @@ def npy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Envelope:
     proposal 1, versions 1.0, 2.0 and, for field names beyond latin-1, 3.0.
     """
     if dtype.hasobject:
-        raise ValueError(f"elements of type {dtype} have no bytes of their own")
+        raise ValueError(f"elements of type {dtype} are Python objects, which NPY cannot store")
     members: dict[str, Any] = {
         "descr": npy_format.dtype_to_descr(dtype),
         "fortran_order": False,
@@ -31,14 +31,14 @@ def npy(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Envelope:
             continue
         fixed = npy_format.MAGIC_LEN + (2 if header.getvalue()[6] == 1 else 4)
         return Envelope(_aligned(header.getvalue()[:fixed], header.getvalue()[fixed:]))
-    # For names beyond latin-1: NumPy has no function of its own that writes just the header.
+    # For names beyond latin-1: NumPy has no function that writes only the header.
     return Envelope(_aligned(npy_format.magic(3, 0) + bytes(4), repr(members).encode()))
 
 
-def _aligned(fixed: bytes, said: bytes) -> bytes:
-    """A header that ends at a page: what is `fixed`, with the length of what is said, and that."""
-    said = said.rstrip()
-    align = PAGE if len(fixed) + len(said) < PAGE else npy_format.ARRAY_ALIGN
-    said += b" " * (-(len(fixed) + len(said) + 1) % align) + b"\n"
+def _aligned(fixed: bytes, members: bytes) -> bytes:
+    """A header padded to a page: `fixed`, which is magic and length, and then the `members`."""
+    members = members.rstrip()
+    align = PAGE if len(fixed) + len(members) < PAGE else npy_format.ARRAY_ALIGN
+    members += b" " * (-(len(fixed) + len(members) + 1) % align) + b"\n"
     start = npy_format.MAGIC_LEN
-    return fixed[:start] + len(said).to_bytes(len(fixed) - start, "little") + said
+    return fixed[:start] + len(members).to_bytes(len(fixed) - start, "little") + members

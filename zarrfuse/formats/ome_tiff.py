@@ -45,24 +45,24 @@ _CENTIMETERS = {"nm": 1e-7, "µm": 1e-4, "mm": 0.1, "cm": 1.0, "m": 100.0, "Å":
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One file. Made by `pyramid_layout`; may be kept and compared."""
+    """The layout of one file, made by `pyramid_layout`; hashable."""
 
     tiles: Tiles
     dtype: np.dtype[Any]
-    """As stored: booleans are uint8."""
+    """Type of the pixels in the file: booleans are uint8."""
     shape: tuple[int, ...]
-    """Of level 0."""
+    """Shape of level 0."""
     picture: Picture
     name: str
 
     @property
     def size(self) -> int:
-        """Of the file in bytes."""
+        """Size of the file in bytes."""
         return self.tiles.stop
 
     @property
     def samples(self) -> int:
-        """Of a pixel: 1, or 3 and 4 for RGB and RGBA."""
+        """Samples of a pixel: 1, or 3 and 4 for RGB and RGBA."""
         return self.shape[-1] if self.picture.samples else 1
 
     @property
@@ -186,11 +186,11 @@ class _Kept(io.BytesIO):
 
     @property
     def end(self) -> int:
-        """Behind the last byte that was kept."""
+        """The end of the kept bytes."""
         return self.getbuffer().nbytes
 
     def write(self, data: Any) -> int:
-        """Pass by what lies behind the limit: pixels, all of them zero."""
+        """Skip bytes after the limit: pixels, which are all zero."""
         if self.tell() < self._limit:
             return super().write(data)
         count = memoryview(data).nbytes
@@ -246,14 +246,14 @@ def _metadata(
 
 
 def _pixels_per_cm(metadata: dict[str, Any]) -> tuple[float, float] | None:
-    """Along X and Y, for programs that read TIFF and not OME-XML; None where it is not known."""
+    """Pixels along X and Y, for programs that read no OME-XML; None if not known."""
     sizes = []
     for axis in "XY":
         unit = metadata.get(f"PhysicalSize{axis}Unit")
         if unit not in _CENTIMETERS:
             return None
         sizes.append(metadata[f"PhysicalSize{axis}"] * _CENTIMETERS[unit])
-    # As fractions of numbers of 32 bits, with six digits left.
+    # They are written as fractions of 32-bit numbers; within these limits they keep six digits.
     return (1 / sizes[0], 1 / sizes[1]) if all(1e-9 < size < 1e3 for size in sizes) else None
 
 
@@ -271,7 +271,7 @@ def _xml(layout: Layout, shape: tuple[int, ...], metadata: dict[str, Any]) -> by
     from tifffile import OmeXml  # noqa: PLC0415
 
     first = layout.tiles.levels[0]
-    # The same image may be in other files, with other levels or none; each has a name of its own.
+    # The same image may be in other files, with other levels or none; each needs its own UUID.
     uuid = uuid5(NAMESPACE_URL, repr((layout, metadata)))
     xml = OmeXml(**{**metadata, "UUID": str(uuid)})
     xml.addimage(
@@ -285,15 +285,15 @@ def _xml(layout: Layout, shape: tuple[int, ...], metadata: dict[str, Any]) -> by
 
 
 def _room(levels: Sequence[Planes], tile: tuple[int, int], metadata: dict[str, Any]) -> int:
-    """At least as many bytes as `pyramid_header` makes, told from counts.
+    """An upper bound of the bytes of `pyramid_header`, computed from counts.
 
-    An IFD has 19 entries of 20 bytes and few longer values, and names each of its tiles in 12 bytes.
-    In OME-XML a byte becomes up to 6, as in `&quot;`.
+    An IFD has 19 entries of 20 bytes, a few longer values, and 12 bytes for each tile. In OME-XML a byte
+    becomes at most 6, as in `&quot;`.
     """
     planes = levels[0].count
     ifds = planes * len(levels)
     tiles = planes * sum(level.tiles(tile) for level in levels)
-    elements = 2 * planes  # of channels, of which there are no more, and of positions
+    elements = 2 * planes  # XML elements of channels, at most one for each plane, and of positions
     xml = 4096 + 128 * elements + _room_of_value("", metadata)
     return 16 + xml + ifds * (600 + 8 * len(levels)) + tiles * 12
 

@@ -1,8 +1,7 @@
-"""A PNG file whose size is known before there are pixels.
+"""PNG files whose size is known before the pixels are.
 
-Owns the bytes around the pixels of a PNG. Its compressed data are stored deflate blocks, so the size
-follows from width, height and channels alone. Used by `images.render`. It knows nothing of arrays in
-a store, nor of how their elements become 8-bit pixels.
+The data are deflate blocks without compression, so the size follows from width, height and channels. Used
+by `views.images.render`. It must not know arrays of a store, or how their elements become 8-bit pixels.
 
 Sources: PNG (W3C, third edition), Datastream structure and Chunk specifications; RFC 1950 (zlib);
 RFC 1951, section 3.2.4 (non-compressed blocks).
@@ -26,10 +25,10 @@ _MOST = 2**31 - 1  # of a width, a height and the length of a chunk
 
 
 def png_size(width: int, height: int, channels: Literal[1, 3]) -> int:
-    """Bytes of the file that `png` makes of `height` rows of `width` pixels.
+    """The size in bytes of the file that `png` makes of `height` rows of `width` pixels.
 
-    `channels` is 1 for grey and 3 for RGB, 8 bits each. Raises `ValueError` for a picture without
-    pixels, and for one of 2 GiB and more.
+    `channels`: 1 for grey, 3 for RGB, of 8 bits each. Raises `ValueError` for a picture without pixels, and
+    for one of 2 GiB or more.
     """
     return (
         len(_SIGNATURE) + _CHUNK + _HEADER + _CHUNK + _data_size(width, height, channels) + _CHUNK
@@ -37,9 +36,9 @@ def png_size(width: int, height: int, channels: Literal[1, 3]) -> int:
 
 
 def png(pixels: NDArray[np.uint8]) -> bytes:
-    """The file for pixels of shape (height, width), grey, or (height, width, 3), RGB.
+    """The bytes of the file for pixels of shape (height, width), grey, or (height, width, 3), RGB.
 
-    Raises `ValueError` as `png_size` does, and for another shape or type.
+    Raises `ValueError` like `png_size`, and for another shape or type.
     """
     if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3):
         raise ValueError(f"no PNG of {pixels.dtype} in {pixels.ndim} dimensions")
@@ -58,7 +57,7 @@ def png(pixels: NDArray[np.uint8]) -> bytes:
 
 
 def _data_size(width: int, height: int, channels: int) -> int:
-    """Bytes of the data of IDAT."""
+    """The size in bytes of the data of IDAT."""
     if channels not in _COLOR_TYPES:
         raise ValueError(f"no PNG of {channels} channels")
     if not (0 < width <= _MOST and 0 < height <= _MOST):
@@ -79,14 +78,14 @@ def _bytes(data: bytes) -> NDArray[np.uint8]:
 
 
 def _filtered(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The rows, each behind a zero (no filter), in one dimension."""
+    """The rows, each after a zero (no filter), in one dimension."""
     filtered = np.zeros((rows.shape[0], 1 + rows.shape[1]), np.uint8)
     filtered[:, 1:] = rows
     return filtered.reshape(-1)
 
 
 def _store(raw: NDArray[np.uint8], data: NDArray[Any]) -> None:
-    """Put `raw` into `data` as a zlib stream of stored blocks."""
+    """Write `raw` to `data` as a zlib stream of blocks without compression."""
     data[:2] = _bytes(_ZLIB_HEADER)
     data[-4:] = _bytes(struct.pack(">I", zlib.adler32(raw.data)))
     at = 2

@@ -1,8 +1,8 @@
-"""A file made of several pieces of bytes, read as one.
+"""Files made of several segments, read as one.
 
-Owns the arithmetic between the bytes of a file and the pieces it is made of. Used by the views, and by
-`fuse`, which asks what is `Rendered`. It implements `stores.base.Reader`, so whoever reads a file
-need not know whether it is one stored key or a hundred pieces.
+Owns the arithmetic between the bytes of a file and its segments. Used by views, and by `fuse`, which treats
+`Rendered` files differently. All are `stores.base.Reader`s, so that callers need not know whether a file is
+one stored key or a hundred segments.
 """
 
 import errno
@@ -15,7 +15,7 @@ from zarrfuse.stores.base import Reader, Store
 
 
 class Literal(Reader):
-    """Bytes held in memory; a whole file or one segment of it."""
+    """Bytes in memory: a whole file or one segment of it."""
 
     __slots__ = ("_data", "access", "identity", "mtime_ns", "size")
 
@@ -29,7 +29,7 @@ class Literal(Reader):
         self.mtime_ns = mtime_ns
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
-        """See `stores.base.Reader`; always at hand."""
+        """See `stores.base.Reader`; never has to wait."""
         buffer[:] = self._data[offset : offset + len(buffer)]
 
     def close(self) -> None:
@@ -39,8 +39,8 @@ class Literal(Reader):
 class Stored(Reader):
     """A whole stored key as a segment, opened for each read.
 
-    For files of so many segments that holding them all open would use up the descriptors. `opened` is the
-    key as it was opened once; the caller closes it. It tells which file all reads have to find.
+    For files with too many segments to keep them all open. `opened`: a reader of the key, which the caller
+    closes; every read must find the same file.
     """
 
     __slots__ = ("_identity", "_key", "_store", "access", "mtime_ns", "size")
@@ -54,7 +54,7 @@ class Stored(Reader):
         self.access = opened.access
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
-        """See `stores.base.Reader`. Never at hand. Raises `Stale` when the key has changed since."""
+        """See `stores.base.Reader`. Always has to wait. Raises `Stale` if the key has changed."""
         if not wait:
             raise BlockingIOError(errno.EAGAIN, "a file has to be opened")
         reader = self._store.open(self._key)
@@ -66,16 +66,16 @@ class Stored(Reader):
             reader.close()
 
     def is_of(self, reader: Reader) -> bool:
-        """Whether `reader` is the file of before, with the size and time of before."""
-        seen = reader.size, reader.mtime_ns, reader.identity
-        return seen == (self.size, self.mtime_ns, self._identity)
+        """Whether `reader` is the same file, with the same size and time."""
+        found = reader.size, reader.mtime_ns, reader.identity
+        return found == (self.size, self.mtime_ns, self._identity)
 
     def close(self) -> None:
         """Nothing is held."""
 
 
 def identity_of(parts: Iterable[int]) -> int:
-    """`Entry.identity` of a file made of parts, from theirs, in any order; 0 if one is not told."""
+    """`Entry.identity` of a file, from those of its parts in any order; 0 if one is not known."""
     identities = sorted(parts)
     if not identities or not identities[0]:
         return 0
@@ -83,10 +83,7 @@ def identity_of(parts: Iterable[int]) -> int:
 
 
 class Segmented(Reader):
-    """Segments one behind the other. Closing it closes them.
-
-    `mtime_ns` is that of the newest unless given.
-    """
+    """Concatenated segments, which it closes. `mtime_ns`: by default the newest of theirs."""
 
     __slots__ = ("_layout", "_segments", "access", "identity", "mtime_ns", "size")
 
@@ -117,8 +114,8 @@ class Segmented(Reader):
 class Rendered(Reader):
     """A file that is made of others when it is read.
 
-    `lasting`: as long as it has the same size and time it has the same bytes, so that kernels may keep
-    them from one opening to the next.
+    `lasting`: the bytes stay the same as long as size and time do, so the kernel may keep its cached pages
+    from one OPEN to the next.
     """
 
     __slots__ = ("_reader", "access", "lasting", "mtime_ns", "size")
@@ -135,12 +132,12 @@ class Rendered(Reader):
         self._reader.readinto(buffer, offset, wait=wait)
 
     def close(self) -> None:
-        """Close what it is made of."""
+        """Close the reader."""
         self._reader.close()
 
 
 class Broken(Reader):
-    """A file that is there and cannot be read: every read raises `Corrupt` with the reason."""
+    """A file that exists and cannot be read: every read raises `Corrupt` with the reason."""
 
     __slots__ = ("_reason", "mtime_ns", "size")
 

@@ -1,15 +1,15 @@
-"""The bytes around the elements of an array, or of a chunk, that make a TIFF file of them.
+"""TIFF files of whole arrays or chunks: the bytes around the elements.
 
-Owns which types are in TIFF, which of the readers' own descriptions a file has, and where its pages
-lie. Used by `images`. It knows neither stores nor arrays, only shape, type and what they show.
+Owns which types TIFF has, which description for readers a file has, and the positions of its pages. Used by
+the `images` view. It must not know stores or arrays, only shape, type and picture.
 
     head      file header, first IFD, description
     pixels    all elements in C order, contiguous and uncompressed
     tail      IFDs of the other pages
-    again     the last plane once more, where `imagej` asks for pages that are not contiguous
+    again     a copy of the last plane, if `imagej` must not find the pages contiguous
 
-tifffile writes the IFDs, into a file object that keeps what is written and skips the pixels. It is
-imported when the first header is made.
+tifffile writes the IFDs into a file object that keeps them and skips the pixels. It is imported with the
+first header.
 """
 
 import io
@@ -34,31 +34,30 @@ _TYPES: Final = frozenset(
     ]
 )
 _CLASSIC_BYTES: Final = 1 << 32
-_IFD_BYTES: Final = 256  # of a page that is not the first, at most, in a classic file
+_IFD_BYTES: Final = 256  # at most, of a page that is not the first, in a classic file
 
 _MOST_PAGES: Final = 1 << 18
-"""Of more pages only the first gets an IFD, of about 200 bytes; the description tells of the others,
-which tifffile and ImageJ believe."""
+"""With more pages only the first has an IFD, which takes about 200 bytes. tifffile and ImageJ find the
+others by the description."""
 
 _LARGE_STRIP: Final = 1 << 28
 _STRIP_BYTES: Final = 1 << 26
 _MOST_STRIPS: Final = 1 << 18
-"""In BigTIFF, planes of more than 256 MiB are in strips of about 64 MiB: some readers take in a strip
-at once. ImageJ takes them for one. Each strip costs 16 bytes of an IFD; where all pages together would
-have more than `_MOST_STRIPS`, strips are larger."""
+"""In BigTIFF, planes of more than 256 MiB have strips of about 64 MiB: some readers read a whole strip at
+once. ImageJ reads contiguous strips as one. Each strip costs 16 bytes of an IFD; if all pages together had
+more than `_MOST_STRIPS`, strips are larger."""
 
 _MOST_MADE: Final = 64
-"""So many IFDs are made to know the size of more."""
+"""With more IFDs than this, the size of all is computed from that of some."""
 
 _Shown: TypeAlias = tuple[tuple[int, ...], Picture, str]
 """Shape and picture of a stack of images, and its name."""
 
 
 def tiff_problem(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str | None:
-    """A clause why there is no TIFF of such an array or chunk; None if there is one.
+    """Why there is no TIFF of such an array or chunk, as a clause; None if there is one.
 
-    64-bit integers and complex numbers can be written, but readers refuse them or take them for
-    something else.
+    TIFF has 64-bit integers and complex numbers, but readers refuse or misread them.
     """
     if dtype.name not in _TYPES:
         return f"{dtype.name} has no type in TIFF that readers know"
@@ -77,23 +76,23 @@ def array_tiff(
     *,
     align: int | None = PAGE,
 ) -> Envelope:
-    """An array, or a chunk of one, as a TIFF file, always the same bytes for the same arguments.
+    """An array, or a chunk, as a TIFF file: the same bytes for the same arguments.
 
-    The pixels begin at a multiple of `align` bytes; None: right behind the header.
+    The pixels begin at a multiple of `align` bytes; None: right after the header.
 
-    Below 4 GiB it is a classic TIFF that plain ImageJ opens as a hyperstack; of types that ImageJ lacks,
-    and from 4 GiB on as BigTIFF, it has OME-XML. float16 has neither, but tifffile knows its shape.
-    Takes as long for many pages as for few; making the tail takes 5 us for each page. Raises
-    `ValueError` where `tiff_problem` says why.
+    Below 4 GiB it is a classic TIFF that plain ImageJ opens as a hyperstack. With types that ImageJ does
+    not have, and as BigTIFF from 4 GiB on, it has OME-XML. float16 has neither, but tifffile knows its
+    shape. The time does not depend on the number of pages; making the tail takes 5 us for each. Raises
+    `ValueError` if there is a `tiff_problem`.
     """
     _check(shape, dtype)
-    if dtype == np.bool_ and picture.display_range is None:  # else 1 of 255 is as black as 0
+    if dtype == np.bool_ and picture.display_range is None:  # else 1 of 255 looks as black as 0
         picture = replace(picture, display_range=(0.0, 1.0))
     image_shape, image = stacked(shape, picture)
     pages = _Pages.of(image_shape, dtype, samples=image.samples, align=align)
     stack = imagej.hyperstack(image_shape, pages.dtype, image)
     if stack is not None and stack.is_zct and pages.width == 1:
-        stack = None  # tifffile takes these for rows of one where it writes two descriptions
+        stack = None  # with two descriptions, tifffile takes such pages for the rows of one
     if stack is not None and pages.fits_classic(pages.page_bytes if stack.is_zct else 0):
         return _imagej_tiff(pages, stack, (image_shape, image, name))
     if pages.dtype == np.float16 or pages.count > _MOST_PAGES:
@@ -102,9 +101,9 @@ def array_tiff(
 
 
 def _imagej_tiff(pages: "_Pages", stack: imagej.Hyperstack, shown: _Shown) -> Envelope:
-    """The metadata of ImageJ.
+    """A file with the metadata of ImageJ.
 
-    Where channels come before slices there is OME-XML, too: Bio-Formats knows no `order=`, and would take
+    If channels come before slices, it has OME-XML, too: Bio-Formats ignores `order=`, and would take
     channels for slices.
     """
     from tifffile import imagej_metadata_tag  # noqa: PLC0415
@@ -115,20 +114,20 @@ def _imagej_tiff(pages: "_Pages", stack: imagej.Hyperstack, shown: _Shown) -> En
         count = 1
         if stack.is_zct or (image.samples and pages.dtype.itemsize > 1):
             stack = imagej.Hyperstack(frames=stack.planes)
-    told = imagej.description(stack, pages.dtype, image)
+    description = imagej.description(stack, pages.dtype, image)
     extra = imagej_metadata_tag(imagej.tags(stack, pages.dtype, image), "<")
     resolution = imagej.resolution(image)
     if not stack.is_zct:
-        return _written(pages, count, told.encode("ascii"), extra, resolution=resolution)
+        return _written(pages, count, description.encode("ascii"), extra, resolution=resolution)
     xml = _ome_xml(pages, shape, image, name)
-    return _written(pages, count, xml, extra, resolution=resolution, second=told)
+    return _written(pages, count, xml, extra, resolution=resolution, second=description)
 
 
 def _shaped_tiff(pages: "_Pages", shape: tuple[int, ...]) -> Envelope:
-    """With a description in the words of tifffile, that no other reader minds."""
+    """A file with a description for tifffile, which other readers ignore."""
     described: dict[str, Any] = {"shape": list(shape)}
     image = "YXS"[: 3 if pages.samples > 1 else 2]
-    if len(shape) >= len(image):  # without, it cannot make out the shape of (1, 1, 1, 1, 1)
+    if len(shape) >= len(image):  # without axes, it misreads the shape (1, 1, 1, 1, 1)
         described["axes"] = "Q" * (len(shape) - len(image)) + image
     count = pages.count
     if count > _MOST_PAGES:
@@ -147,7 +146,7 @@ def _check(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 class _Pages:
     """All planes: `count` of them, of `height` x `width` pixels of `samples` elements.
 
-    The first begins at a multiple of `align` bytes; None: as tifffile has it.
+    The first begins at a multiple of `align` bytes; None: where tifffile puts it.
     """
 
     count: int
@@ -166,7 +165,7 @@ class _Pages:
         samples: bool,
         align: int | None,
     ) -> "_Pages":
-        """Booleans, a byte each in Zarr, are shown as uint8."""
+        """The pages of an array; booleans, a byte each in Zarr, become uint8."""
         split = len(shape) - (3 if samples else 2)
         height, width = shape[split : split + 2]
         stored = np.dtype(np.uint8) if dtype == np.bool_ else dtype.newbyteorder("<")
@@ -183,14 +182,14 @@ class _Pages:
         return (*plane, self.samples) if self.samples > 1 else plane
 
     def rows_per_strip(self, ifds: int) -> int | None:
-        """In BigTIFF, of each page, where so many have an IFD; None: all rows."""
+        """Rows per strip in BigTIFF, if so many pages have an IFD; None: all rows."""
         if self.page_bytes <= _LARGE_STRIP:
             return None
         most = max(1, _MOST_STRIPS // ifds)
         return max(1, _STRIP_BYTES * self.height // self.page_bytes, -(-self.height // most))
 
     def fits_classic(self, more_bytes: int) -> bool:
-        """Whether offsets of 32 bits do, with room for IFDs, colours and `more_bytes`."""
+        """Whether 32-bit offsets suffice, with space for IFDs, colours and `more_bytes`."""
         around = more_bytes + self.count * _IFD_BYTES + (1 << 20)
         return self.count * self.page_bytes + around < _CLASSIC_BYTES
 
@@ -215,11 +214,11 @@ def _written(
     resolution: tuple[float, float] | None = None,
     second: str | None = None,
 ) -> Envelope:
-    """IFDs of the first `count` pages around all of them.
+    """The file of all pages, with IFDs for the first `count`.
 
-    With a `second` description, that of ImageJ, the last page has its pixels at the end of the file.
-    Of two tags ImageDescription ImageJ takes the one that begins with its name, and all others take
-    the first; libtiff warns of them.
+    With a `second` description, that of ImageJ, the pixels of the last page are at the end of the file. Of
+    two tags ImageDescription, ImageJ uses the one that begins with its name, and other readers the first;
+    libtiff warns of the second.
     """
     again = second is not None
     bigtiff = not pages.fits_classic(len(described) + (pages.page_bytes if again else 0))
@@ -237,7 +236,7 @@ def _written(
     if count <= _MOST_MADE:
         head, tail = write(count)
         return Envelope(head, len(tail), lambda: tail, pages.page_bytes if again else 0)
-    # IFDs behind the first have one size. 16 of them leave all behind them aligned as it was.
+    # All IFDs but the first have one size, and the size of 16 of them keeps the alignment.
     some = _MOST_MADE // 2 + count % 16
     head, tail = write(some)
     of_16 = len(write(some + 16)[1]) - len(tail)
@@ -253,18 +252,18 @@ def _write(
     second: str | None,
     count: int,
 ) -> tuple[bytes, bytes]:
-    """What stands before and behind the pixels, with IFDs of `count` pages; see `_written`."""
+    """The bytes before and after the pixels, with IFDs of `count` pages; see `_written`."""
     from tifffile import TiffWriter  # noqa: PLC0415
 
     again = second is not None
-    # Of tifffile's own metadata comes a second description, which can be overwritten in its place.
+    # tifffile writes its own metadata as a second description, which is overwritten in place.
     metadata = {"room": " " * len(second)} if second else None
     contiguous = count - 1 if again else count
     shape = (contiguous, *pages.page_shape) if contiguous > 1 else pages.page_shape
     pixels_size = pages.count * pages.page_bytes
     file = _Extents()
-    target: Any = file  # it is no IO[bytes], and need not be one
-    writer: Any  # its types know no shared keyword arguments
+    target: Any = file  # not an IO[bytes], which is not needed
+    writer: Any  # its types do not permit shared keyword arguments
     with TiffWriter(target, bigtiff=bigtiff, byteorder="<", ome=False, shaped=again) as writer:
         start, _ = writer.write(shape=shape, metadata=metadata, align=pages.align, **tags, **first)
         writer.filehandle.seek(start + pixels_size)
@@ -276,7 +275,7 @@ def _write(
 
 
 class _Extents(io.RawIOBase):
-    """A file of which only what is written is kept, however far apart."""
+    """A sparse file: only written bytes take memory."""
 
     def __init__(self) -> None:
         self._position = 0

@@ -1,11 +1,11 @@
-"""Where the tiles of a pyramid lie in a file that holds them one behind the other.
+"""The positions of the tiles of a pyramid in a file.
 
-Owns the shape of tiles and the arithmetic between bytes and tiles. Used by `files.ome_tiff`, which
-says where they begin, and by `images.pyramid`, which fills them. It knows nothing of TIFF but the
-sides that a tile may have.
+Owns the shape of tiles and the arithmetic between bytes and tiles. Used by `ome_tiff`, which sets their
+start, and by `views.images.pyramid`, which fills them. Of TIFF it may know only the permitted sides of a
+tile.
 
-The coarsest level comes first. Of each level come its planes, of each plane its rows of tiles. All
-tiles of a file have one shape, those at the edges too.
+The coarsest level comes first. Each level is a sequence of planes, each plane a sequence of rows of tiles,
+without gaps. All tiles of a file have the same shape, also at the edges.
 """
 
 import math
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 SMALLEST_SIDE, LARGEST_SIDE = 128, 1024
 SIDE_STEP = 32
-"""Both sides of a tile are multiples of it.
+"""Both sides of a tile are multiples of this.
 
-TIFF 6.0, section 15, wants multiples of 16. libtiff 4.5 (`_TIFFReadEncodedTileAndAllocBuffer`, which
-OpenSlide and what GNOME reads pictures with come to) refuses uncompressed tiles of other sizes than
-multiples of 1024 bytes where it has not mapped the file: 32 squared is that.
+TIFF 6.0, section 15, requires multiples of 16. libtiff 4.5 (`_TIFFReadEncodedTileAndAllocBuffer`, which
+OpenSlide and GNOME's image loader call), if it does not map the file, refuses uncompressed tiles whose size
+is not a multiple of 1024 bytes, which is 32 squared.
 """
 MANY_TILES = 1 << 20
-"""Where there would be more, tiles become larger: each costs 12 bytes of a header."""
+"""With more, tiles become larger: each costs 12 bytes of the header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,19 @@ class Planes:
     """The planes of one level: `height` and `width` in pixels, one plane for each leading index."""
 
     index: int
-    """Which of the levels of the pyramid this is."""
+    """Index of the level in the pyramid."""
     lengths: tuple[int, ...]
-    """Of the leading axes: their product is the number of planes."""
+    """Lengths of the leading axes: their product is the number of planes."""
     height: int
     width: int
 
     @property
     def count(self) -> int:
-        """How many planes there are."""
+        """The number of planes."""
         return math.prod(self.lengths)
 
     def tiles(self, tile: tuple[int, int]) -> int:
-        """How many tiles of that shape cover one plane."""
+        """The number of tiles of that shape that cover one plane."""
         return -(-self.height // tile[0]) * -(-self.width // tile[1])
 
 
@@ -63,36 +63,36 @@ class Tiles:
     """All tiles of a file. Made by `tiles_from`."""
 
     shape: tuple[int, int]
-    """Of a tile in pixels: height, width."""
+    """Height and width of a tile in pixels."""
     pixel_bytes: int
     levels: tuple[Planes, ...]
     """Finest first."""
     starts: tuple[int, ...]
-    """Where in the file each of `levels` begins."""
+    """The offset in the file of each of `levels`."""
     stop: int
-    """Where the last one ends."""
+    """The end of the last tile."""
 
     @property
     def start(self) -> int:
-        """Where the first one begins."""
+        """The offset of the first tile."""
         return self.starts[-1]
 
     @property
     def row_bytes(self) -> int:
-        """Of one row of pixels of a tile."""
+        """The bytes of one row of pixels of a tile."""
         return self.shape[1] * self.pixel_bytes
 
     @property
     def tile_bytes(self) -> int:
-        """Of one tile."""
+        """The bytes of one tile."""
         return self.shape[0] * self.row_bytes
 
     def plane_start(self, level: int, plane: int) -> int:
-        """Where the tiles of one plane begin; `plane` counts in C order."""
+        """The offset of the tiles of one plane; `plane` is its index in C order."""
         return self.starts[level] + plane * self.levels[level].tiles(self.shape) * self.tile_bytes
 
     def pieces(self, start: int, stop: int) -> Iterator[Piece]:
-        """The tiles under the bytes `start` to `stop` of the file, in their order."""
+        """The tiles in the bytes `start` to `stop` of the file, in order."""
         tile_bytes = self.tile_bytes
         for number in reversed(range(len(self.levels))):
             level, first = self.levels[number], self.starts[number]
@@ -117,9 +117,9 @@ class Tiles:
 
 
 def tile_side(chunk: int, length: int) -> int:
-    """How long a side of a tile is, so that it touches few chunks: `chunk` and `length` in pixels.
+    """The side of a tile that touches few chunks; `chunk` and `length` (of the plane) are in pixels.
 
-    A multiple of 32 from 128 to 1024, near a multiple or a fraction of `chunk`, no longer than what
+    It is a multiple of 32 from 128 to 1024, near a multiple or a fraction of `chunk`, and not longer than
     `length` needs.
     """
     chunk = max(chunk, 1)
@@ -129,7 +129,7 @@ def tile_side(chunk: int, length: int) -> int:
 
 
 def tile_shape(levels: Sequence[Planes], chunk: tuple[int, int]) -> tuple[int, int]:
-    """Height and width of the tiles for these levels, finest first, whose chunks have that shape."""
+    """Height and width of the tiles for these levels, finest first; `chunk`: the shape of chunks."""
     tile = (tile_side(chunk[0], levels[0].height), tile_side(chunk[1], levels[0].width))
     while sum(level.count * level.tiles(tile) for level in levels) > MANY_TILES:
         larger = (min(tile[0] * 2, LARGEST_SIDE), min(tile[1] * 2, LARGEST_SIDE))
@@ -142,7 +142,7 @@ def tile_shape(levels: Sequence[Planes], chunk: tuple[int, int]) -> tuple[int, i
 def tiles_from(
     start: int, levels: Sequence[Planes], tile: tuple[int, int], pixel_bytes: int
 ) -> Tiles:
-    """The tiles of `levels`, finest first, from byte `start` of a file on."""
+    """The tiles of `levels`, finest first, from offset `start` of a file on."""
     starts = []
     for level in reversed(levels):
         starts.append(start)

@@ -12,6 +12,7 @@ from zarrfuse.errors import MetadataError
 from zarrfuse.spec.members import decode_as_written, shown, take_member
 from zarrfuse.spec.node import Node, NodeError
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
+from zarrfuse.spec.paths import join, split
 from zarrfuse.spec.plain_v2 import as_v3
 
 _MOST_DOCUMENTS = 100_000
@@ -36,10 +37,10 @@ def reason_to_stay(document: bytes) -> str | None:
     if len(documents) > _MOST_DOCUMENTS:
         return f".zmetadata: has more than {_MOST_DOCUMENTS} documents"
     for key, text in documents.items():
-        folder, slash, name = key.rpartition("/")
+        folder, name = split(key)
         if name not in _PARSERS:
             continue
-        attributes = documents.get(f"{folder}{slash}.zattrs")
+        attributes = documents.get(join(folder, ".zattrs"))
         try:
             node = _PARSERS[name](_bytes(text), None if attributes is None else _bytes(attributes))
         except NodeError:
@@ -47,7 +48,7 @@ def reason_to_stay(document: bytes) -> str | None:
         try:
             as_v3(node)
         except MetadataError as error:
-            return f"{folder}{slash}{error}"
+            return join(folder, str(error))
     return None
 
 

@@ -42,16 +42,16 @@ class KeysOfAView(Store):
 
     @abstractmethod
     def ensure_open(self) -> Keys:
-        """The files by their keys."""
+        """Open the source, if it is not open: its files by their keys."""
 
     @property
     def supports_writes(self) -> bool:
-        """Whether it was opened to be written."""
+        """Whether the store was made with `read_only=False`."""
         return not self.read_only
 
     @property
     def supports_deletes(self) -> bool:
-        """Whether it was opened to be written."""
+        """See `supports_writes`."""
         return not self.read_only
 
     # -- reading -----------------------------------------------------------------------------

@@ -108,11 +108,11 @@ class Packing:
                 f"{count} elements of {self.dtype} become"
             )
         if self.padding_encoding != "none":
-            said, padding = int(packed[self._padding_at()]), self._padding(count)
-            if said != padding:
+            stored, padding = int(packed[self._padding_at()]), self._padding(count)
+            if stored != padding:
                 raise ValueError(
-                    f"packbits: the {self.padding_encoding.replace('_', ' ')} of a chunk claims {said} "
-                    f"bits of padding, and there are {padding}"
+                    f"packbits: the {self.padding_encoding.replace('_', ' ')} of a chunk must be "
+                    f"{padding}, the number of padding bits, not {stored}"
                 )
         body = self._body(packed)
         if self.dtype.kind == "b":
@@ -127,9 +127,7 @@ class Packing:
         else:
             self._decode_bits(body, components, first, width)
         elements = components.reshape(-1).view(self._stored_dtype())
-        if (
-            self.dtype.kind == "i"
-        ):  # the last bit is the sign: moved to the top, and back with copies
+        if self.dtype.kind == "i":  # the last bit is the sign: shifting up and down extends it
             above = component_bytes * 8 - stop
             np.left_shift(elements, above, out=elements)
             np.right_shift(elements, above, out=elements)
@@ -148,7 +146,7 @@ class Packing:
             block[:] = whole.reshape(block.shape)
 
     def _kept(self) -> tuple[int, int]:
-        """The bits of a component that are kept: the first, and the one behind the last."""
+        """The bits of a component that are kept: (first, last + 1)."""
         stop = component_bits(self.dtype) if self.last_bit is None else self.last_bit + 1
         return self.first_bit or 0, stop
 

@@ -26,8 +26,8 @@ from zarrfuse.zarr_python.packbits import Packing, PaddingEncoding, check_config
 class SuffixChunkKeyEncoding(ChunkKeyEncoding):
     """The `suffix` chunk key encoding: `c/1/2.tiff`.
 
-    `base_encoding` is what the metadata would say, an object or a name, or an encoding of
-    zarr-python; without it `default` with `/`. Raises `ValueError`.
+    `base_encoding`: an object or a name, as in metadata, or an encoding of zarr-python; by default
+    `default` with `/`. Raises `ValueError` for wrong arguments.
     """
 
     name: ClassVar[str] = "suffix"
@@ -41,16 +41,16 @@ class SuffixChunkKeyEncoding(ChunkKeyEncoding):
             configuration["base_encoding"] = base_encoding.to_dict()
         elif base_encoding is not None:
             configuration["base_encoding"] = base_encoding
-        self._take({"name": self.name, "configuration": configuration})
+        self._parse({"name": self.name, "configuration": configuration})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The encoding that `data` writes down, with either spelling of `base_encoding`."""
+        """Parse the object of a `zarr.json`, with either spelling of `base_encoding`."""
         encoding = cls.__new__(cls)
-        encoding._take(data)
+        encoding._parse(data)
         return encoding
 
-    def _take(self, data: Mapping[str, Any]) -> None:
+    def _parse(self, data: Mapping[str, Any]) -> None:
         try:
             encoding = parse_chunk_key_encoding(data)
         except MetadataError as error:
@@ -60,7 +60,7 @@ class SuffixChunkKeyEncoding(ChunkKeyEncoding):
         object.__setattr__(self, "encoding", encoding)
 
     def to_dict(self) -> dict[str, Any]:
-        """What stands in a `zarr.json`; the base is always written, as `base_encoding`."""
+        """The object for a `zarr.json`, always with the base, as `base_encoding`."""
         return self.encoding.to_json()
 
     def encode_chunk_key(self, chunk_coords: tuple[int, ...]) -> str:
@@ -68,9 +68,9 @@ class SuffixChunkKeyEncoding(ChunkKeyEncoding):
         return self.encoding.encode(chunk_coords)
 
     def decode_chunk_key(self, chunk_key: str) -> tuple[int, ...]:
-        """The coordinates of the chunk under `chunk_key`. Raises `ValueError` if it is no chunk's.
+        """The coordinates of the chunk under `chunk_key`. Raises `ValueError` if it is not a chunk key.
 
-        zarr-python does not say how many dimensions there are, so as many are taken as fit.
+        zarr-python does not pass the number of dimensions, so the largest that fits is taken.
         """
         for ndim in range(len(re.findall("[0-9]+", chunk_key)), -1, -1):
             coords = self.encoding.decode(chunk_key, ndim)
@@ -83,8 +83,8 @@ class SuffixChunkKeyEncoding(ChunkKeyEncoding):
 class PackBitsCodec(ArrayBytesCodec):
     """The `packbits` codec: elements of any number of bits, packed without gaps.
 
-    Source: packbits codec (zarr-extensions, `codecs/packbits`). Raises `ValueError` that names the
-    member for a configuration that is wrong, at the latest when it meets the data type.
+    Source: packbits codec (zarr-extensions, `codecs/packbits`). Raises `ValueError` that names the wrong
+    member of the configuration, for some only when the data type is known.
     """
 
     is_fixed_size = True
@@ -98,7 +98,7 @@ class PackBitsCodec(ArrayBytesCodec):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The codec that `data` writes down; it may have no configuration."""
+        """Parse the object of a `zarr.json`; it may have no configuration."""
         configuration = data.get("configuration", {})
         if not isinstance(configuration, Mapping):
             raise ValueError(f"packbits: configuration: must be an object, not {configuration!r}")
@@ -108,7 +108,7 @@ class PackBitsCodec(ArrayBytesCodec):
         return cls(**configuration)
 
     def to_dict(self) -> dict[str, Any]:
-        """What stands in a `zarr.json`."""
+        """The object for a `zarr.json`."""
         bits = {"first_bit": self.first_bit, "last_bit": self.last_bit}
         configuration = {name: bit for name, bit in bits.items() if bit is not None}
         return {
@@ -117,11 +117,11 @@ class PackBitsCodec(ArrayBytesCodec):
         }
 
     def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
-        """Raises `ValueError` if elements of this data type are not packed, or lack these bits."""
+        """Raises `ValueError` if elements of this data type cannot be packed, or lack these bits."""
         self._packing(dtype)
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
-        """The bytes that a chunk of so many bytes becomes."""
+        """The encoded bytes of a chunk of so many bytes."""
         packing = self._packing(chunk_spec.dtype)
         return packing.encoded_size(input_byte_length // packing.dtype.itemsize)
 

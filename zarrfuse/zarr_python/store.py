@@ -31,21 +31,20 @@ AnyPlainStore = TypeVar("AnyPlainStore", bound="PlainStore")
 class PlainStore(KeysOfAView):
     """The `plain` view of `source`, a folder or a zip file, as a store of zarr-python.
 
-    A missing key is `None`, as for every store. What would be an errno on a mount is an `OSError`
-    with that errno and a sentence: a chunk that lacks a part (EIO), bytes that do not fit the parts
-    (EINVAL), a node that must not be loaded (ENOTSUP), a symlink that leads out of the store
-    (`PermissionError`). May be used by any thread and event loop, and be pickled; a copy opens the
-    source anew.
+    A missing key is `None`. An errno of a mount is an `OSError` with that errno and a sentence: a missing
+    part of a chunk (EIO), bytes that do not fit the parts (EINVAL), a node that must not be loaded
+    (ENOTSUP), a symlink that leads out of the store (`PermissionError`). May be used by any thread and
+    event loop, and be pickled; a copy opens the source again.
 
-    `read_only=False`: the source is a folder, which is made if it is not there.
+    `read_only=False`: the source must be a folder or an object store; a missing folder is made.
     """
 
     def __init__(self, source: str | os.PathLike[str], *, read_only: bool = True) -> None:
         super().__init__(read_only=read_only)
         path = os.fspath(source)
         self.source = path if is_url(path) else os.path.abspath(path)
-        self._path = self.source  # where a symlink led when it was opened
-        self._folder: tuple[int, int] | None = None  # which folder that was, unless it is a zip
+        self._path = self.source  # with symlinks resolved, as it was opened
+        self._folder: tuple[int, int] | None = None  # the opened folder; None for a zip or a URL
         self._opening = threading.Lock()
 
     def with_read_only(self, read_only: bool = False) -> Self:
@@ -83,8 +82,8 @@ class PlainStore(KeysOfAView):
                 if keys is None or self._is_replaced():
                     path = self._path if keys is not None else _real(self.source)
                     if not self.read_only:
-                        _need_folder(path)
-                    folder = _folder_at(path)  # before: one that is put there meanwhile is noticed
+                        _make_folder(path)
+                    folder = _folder_at(path)  # before opening, to notice a later replacement
                     keys = _opened(path, writable=not self.read_only)
                     self._path, self._folder = path, folder
                     self._opened = keys
@@ -132,25 +131,24 @@ def _opened(path: str, *, writable: bool) -> Keys:
     except BaseException:
         stored.close()
         raise
-    # When nobody reads any more, also where nobody calls `close`: a worker may unpickle a store for
-    # each task.
-    weakref.finalize(keys, _let_go, stored, commits)
+    # After the last read, even without `close`: a worker may unpickle a store for each task.
+    weakref.finalize(keys, _close, stored, commits)
     return keys
 
 
-def _let_go(stored: Store, commits: Commits | None) -> None:
+def _close(stored: Store, commits: Commits | None) -> None:
     if commits is not None:
         commits.close()
     stored.close()
 
 
-def _need_folder(path: str) -> None:
+def _make_folder(path: str) -> None:
     """Make the folder for writing, if it is missing. Raises `SourceError`, `OSError`."""
     if is_url(path) or os.path.isdir(path):
         return
     if os.path.exists(path) or path.endswith(ZIP_ENDINGS):
         raise SourceError(
-            f"{path} is no folder, so it can't be written: open it with read_only=True"
+            f"{path} is not a folder, so it can't be written: open it with read_only=True"
         )
     with suppress(FileExistsError):
         os.mkdir(path)
