@@ -11,7 +11,6 @@ Owns what is shown and read. `merged_chunks` merges parts, `writing` writes.
 
 import logging
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
@@ -44,8 +43,6 @@ from zarrfuse.views.nodes import Changes, Loaded, NodeOf, ReferencedNodes
 log = logging.getLogger(__name__)
 
 _PROBLEMS_KEPT = 10_000
-_FOLDERS_KEPT = 4096
-"""How many folders are kept while nobody uses them: the newest ones."""
 
 
 class ChunksView:
@@ -62,7 +59,7 @@ class ChunksView:
     """
 
     __slots__ = (
-        *("_folders", "_kept", "_reported", "_writing", "changes", "commits", "parts"),
+        *("_folders", "_reported", "_writing", "changes", "commits", "parts"),
         *("links", "referenced", "root", "store", "ttl_s"),
     )
 
@@ -86,7 +83,6 @@ class ChunksView:
         open_parts = OPEN_PARTS if commits is None else WRITABLE_OPEN_PARTS
         self.parts = PartStore(store, open_parts, self.report)
         self._folders: WeakValueDictionary[str, ChunksFolder] = WeakValueDictionary()
-        self._kept: deque[ChunksFolder] = deque(maxlen=_FOLDERS_KEPT)
         self.root: Final = ChunksFolder(self, None, "")
 
     @property
@@ -97,12 +93,11 @@ class ChunksView:
         return self._writing
 
     def child(self, parent: "ChunksFolder", name: str) -> "ChunksFolder":
-        """A subfolder: one object for each path, because it caches the metadata that it reads."""
+        """A subfolder: one object for each path as long as it is used, since it caches its metadata."""
         path = join(parent.path, name)
         folder = self._folders.get(path)
         if folder is None:
             folder = self._folders.setdefault(path, ChunksFolder(self, parent, path))
-            self._kept.append(folder)
         return folder
 
     def report(self, problem: str, state: object = None) -> None:

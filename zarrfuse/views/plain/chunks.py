@@ -7,6 +7,7 @@ stands for. Used by the `plain` and `images` views. It reads through the `chunks
 import dataclasses
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from math import inf
@@ -29,6 +30,8 @@ Coords = tuple[int, ...]
 TOP = "c"
 """The folder of all chunks; of a scalar, its one chunk."""
 
+_FOLDERS_KEPT = 1000
+"""How many folders are kept while nothing else uses them: those that were used last."""
 _TIMES_AS_LONG = 10
 """A listing of all keys of an array is cached for so many times the seconds that it took."""
 
@@ -51,6 +54,7 @@ class PlainChunks:
         self._root = folder
         self._node = node
         self._layout = key_layout(node.chunk_keys, node.ndim)
+        self._kept: deque[ChunksFolder] = deque(maxlen=_FOLDERS_KEPT)
         self._lock = threading.Lock()
         self._all: dict[Coords, dict[str, Entry]] = {}
         self._all_until = -inf
@@ -248,7 +252,9 @@ class PlainChunks:
 
     def _at(self, path: str) -> ChunksFolder:
         """The folder at `path`, relative to the array."""
-        return self._root.below(path)
+        folder = self._root.below(path)
+        self._kept.append(folder)
+        return folder
 
     def place(self, coords: Coords) -> tuple[ChunksFolder, str]:
         """The stored folder of the chunk at these coordinates, and its name in it."""
