@@ -28,7 +28,7 @@ DEFAULT_VIEW = "chunks"
 FORMATS = ("tiff", "npy", "png", "ome")
 """The renderings of the `images` view: arrays and chunks, arrays, pictures of arrays, pyramids."""
 
-FOLDER_TTL_S = 1.0  # somebody may still be writing the folder
+FOLDER_TTL_S = 1.0  # the folder may still be written
 PERMANENT_TTL_S = math.inf
 
 

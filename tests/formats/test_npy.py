@@ -81,6 +81,6 @@ def test_header_says_what_numpy_itself_writes() -> None:
     assert head[10:].rstrip() == written[10:].rstrip()
 
 
-def test_python_objects_have_no_bytes() -> None:
-    with pytest.raises(ValueError, match="no bytes"):
+def test_python_objects_cannot_be_stored() -> None:
+    with pytest.raises(ValueError, match="NPY cannot store"):
         npy((3,), np.dtype(object))

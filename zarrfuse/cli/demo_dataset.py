@@ -43,9 +43,9 @@ _README = f"""\
 ==============================
 
 One picture of cells, 1024 x 1536 pixels (0.325 um each), stored five times in cells.zarr.
-Each copy is a Zarr v3 array of 2 x 3 chunks. What differs is how a chunk lies in the folder:
-always as several files ("parts") that have to be joined, which is what the concat-parts storage
-transformer in its zarr.json says.
+Each copy is a Zarr v3 array of 2 x 3 chunks. They differ in how a chunk is stored: always as
+several files ("parts") that have to be joined, as the concat-parts storage transformer in
+its zarr.json says.
 
   zstd      1.tiff        a tiled TIFF file, zstd compressed, 16 bit
             1.tiff.index  where its tiles are, so that Zarr can read it too

@@ -148,9 +148,9 @@ def pyramid_header(layout: Layout) -> bytes:
     stack, metadata = _metadata(layout.shape, layout.dtype, layout.picture, layout.name)
     pixels_per_cm = _pixels_per_cm(metadata)
     rgb = layout.samples > 1
-    kept = _Kept(tiles.start)
+    file = _HeaderFile(tiles.start)
     with TiffWriter(
-        kept, bigtiff=layout.is_bigtiff, byteorder="<", ome=False, shaped=False
+        file, bigtiff=layout.is_bigtiff, byteorder="<", ome=False, shaped=False
     ) as writer:
         for plane, leading in enumerate(product(*map(range, tiles.levels[0].lengths))):
             for number, level in enumerate(tiles.levels):
@@ -171,13 +171,13 @@ def pyramid_header(layout: Layout) -> bytes:
                     software=False,
                     align=_plane_start(tiles, number, leading),  # larger than any offset so far
                 )
-                kept.seek(kept.end)  # the next IFD follows this one, not its pixels
-    if kept.end > tiles.start:
-        raise RuntimeError(f"{layout.name}: a header of {kept.end} bytes is larger than its room")
-    return kept.getvalue()
+                file.seek(file.end)  # the next IFD follows this one, not its pixels
+    if file.end > tiles.start:
+        raise RuntimeError(f"{layout.name}: a header of {file.end} bytes is larger than its space")
+    return file.getvalue()
 
 
-class _Kept(io.BytesIO):
+class _HeaderFile(io.BytesIO):
     """A file that keeps the bytes before `limit` and drops the rest."""
 
     def __init__(self, limit: int) -> None:

@@ -219,22 +219,22 @@ def add_facts(facts: dict[str, Any], active: Sequence[Active]) -> None:
     """
     if not active:
         return
-    told: dict[str, Any] = {}
-    by: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
     failures = []
     for acting in active:
         name = acting.listed.name
         try:
             found = _checked_facts(acting.extension.facts(acting.array))
-        except Exception as error:  # somebody else's code, and other facts remain
+        except Exception as error:  # of a plug-in; the other facts remain
             failures.append(f"{name}: {text_of(error)}")
             continue
-        told |= found
-        by |= dict.fromkeys(found, name)
-    new = {key: value for key, value in told.items() if key not in facts}
+        values |= found
+        sources |= dict.fromkeys(found, name)
+    new = {key: value for key, value in values.items() if key not in facts}
     if new:
         facts |= new
-        facts["told_by"] = facts.get("told_by", {}) | {key: by[key] for key in new}
+        facts["told_by"] = facts.get("told_by", {}) | {key: sources[key] for key in new}
     if failures:
         facts["extension_errors"] = [*facts.get("extension_errors", ()), *failures]
 

@@ -38,8 +38,14 @@ class Description(NamedTuple):
 
 
 OF_FIVE_DIMENSIONS: Final = tuple(
-    Description(*said)
-    for said in (("t", "time"), ("c", "channel"), ("z", "space"), ("y", "space"), ("x", "space"))
+    Description(name, kind)
+    for name, kind in (
+        ("t", "time"),
+        ("c", "channel"),
+        ("z", "space"),
+        ("y", "space"),
+        ("x", "space"),
+    )
 )
 """The axes of all pictures of OME-NGFF 0.1 and 0.2, which have no metadata for axes."""
 
@@ -83,10 +89,10 @@ def axes_of(
     """
     letters = _letters(shape, described, may_be_rgb=may_be_rgb)
     axes = []
-    for said, letter in zip(described, letters, strict=True):
-        kind = _kind(said, letter)
-        unit = unit_of(said.unit)
-        axes.append(Axis(said.name, kind, letter, unit if unit in _UNITS[kind] else None))
+    for axis, letter in zip(described, letters, strict=True):
+        kind = _kind(axis, letter)
+        unit = unit_of(axis.unit)
+        axes.append(Axis(axis.name, kind, letter, unit if unit in _UNITS[kind] else None))
     return tuple(axes)
 
 

@@ -99,18 +99,6 @@ class ConcatParts:
         _refuse_one_key_twice(parts)
         return cls(parts)
 
-    @property
-    def writable(self) -> bool:
-        """Whether a chunk can be split: at most one part is of open size (Configuration)."""
-        return sum(part.size is None for part in self.parts) <= 1
-
-    def split(self, nbytes: int) -> list[tuple[int, int]]:
-        """[start, stop) of each part in a merged chunk of `nbytes` bytes.
-
-        Raises `PartsDoNotFit` (Concatenate Parts Storage Transformer, Description, write).
-        """
-        return _split(self.parts, nbytes)
-
 
 @dataclass(frozen=True)
 class StoredParts:
@@ -159,11 +147,21 @@ class StoredParts:
                 yield key[:stem], index
 
     def split(self, nbytes: int) -> list[tuple[int, int]]:
-        """[start, stop) of each leaf in a merged chunk of `nbytes` bytes.
+        """[start, stop) of each leaf in a merged chunk of `nbytes` bytes; one of open size gets the rest.
 
-        Raises `PartsDoNotFit`.
+        Raises `PartsDoNotFit` (Concatenate Parts Storage Transformer, Description, write).
         """
-        return _split(self.leaves, nbytes)
+        open_ones = sum(leaf.size is None for leaf in self.leaves)
+        if open_ones > 1:
+            raise PartsDoNotFit(f"{open_ones} parts are of open size, so a chunk cannot be split")
+        rest = nbytes - sum(leaf.size or 0 for leaf in self.leaves)
+        if rest < 0 or (rest > 0 and not open_ones):
+            bound = f"{'at least' if open_ones else 'exactly'} {nbytes - rest}"
+            raise PartsDoNotFit(
+                f"a chunk of {nbytes} bytes does not fit its parts, which take {bound}"
+            )
+        stops = list(accumulate(rest if leaf.size is None else leaf.size for leaf in self.leaves))
+        return list(zip([0, *stops], stops, strict=False))
 
     def problem(self, sizes: Sequence[int | None]) -> str | None:
         """What is wrong with a chunk whose leaves have these stored sizes, as a clause, or None.
@@ -283,21 +281,6 @@ def _refuse_one_key_twice(parts: Sequence[Part]) -> None:
         if part.key_suffix in seen:
             raise MetadataError(f"parts: key_suffix: {shown(part.key_suffix)} is listed twice")
         seen.add(part.key_suffix)
-
-
-def _split(parts: Sequence[Part], nbytes: int) -> list[tuple[int, int]]:
-    """[start, stop) of each part in `nbytes` bytes; the one part of open size gets the rest."""
-    open_ones = sum(part.size is None for part in parts)
-    if open_ones > 1:
-        raise PartsDoNotFit(f"{open_ones} parts are of open size, so a chunk cannot be split")
-    rest = nbytes - sum(part.size or 0 for part in parts)
-    if rest < 0 or (rest > 0 and not open_ones):
-        bound = "at least" if open_ones else "exactly"
-        raise PartsDoNotFit(
-            f"a chunk of {nbytes} bytes does not fit its parts, which take {bound} {nbytes - rest}"
-        )
-    stops = list(accumulate(rest if part.size is None else part.size for part in parts))
-    return list(zip([0, *stops], stops, strict=False))
 
 
 class Layout:

@@ -45,10 +45,10 @@ def combined(lists: Sequence[object], ndim: int | None) -> tuple[Vector | None, 
             position = _each(mul, position, values)
         else:
             position = _each(add, position, values)
-    said = {kind for kind, _ in steps}
+    kinds = {kind for kind, _ in steps}
     return (
-        _known((number(value) or None for value in scale) if "scale" in said else ()),
-        _known((number(value) for value in position) if "translation" in said else ()),
+        _known((number(value) or None for value in scale) if "scale" in kinds else ()),
+        _known((number(value) for value in position) if "translation" in kinds else ()),
     )
 
 

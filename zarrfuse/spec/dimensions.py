@@ -39,6 +39,6 @@ def _names_of_xarray(node: ArrayNode) -> tuple[str | None, ...] | None:
 
 def may_be_rgb(node: ArrayNode) -> bool:
     """Whether the elements are of a type that samples of colour usually have: 8 or 16 bits."""
-    said = node.data_type
-    name = said.get("name") if isinstance(said, Mapping) else said
+    data_type = node.data_type
+    name = data_type.get("name") if isinstance(data_type, Mapping) else data_type
     return isinstance(name, str) and name in _RGB_TYPES

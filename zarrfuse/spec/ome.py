@@ -257,12 +257,12 @@ def picture_of(node: ArrayNode, pyramid: Pyramid | None = None, level: int = 0) 
 
 def _described(node: ArrayNode, pyramid: Pyramid | None) -> Sequence[Description]:
     own = names_of(node)
-    said = None if pyramid is None else pyramid.axes
-    if said is None or len(said) != node.ndim:
+    axes = None if pyramid is None else pyramid.axes
+    if axes is None or len(axes) != node.ndim:
         return [Description(name) for name in own]
     return [
         axis if axis.name else axis._replace(name=name)
-        for axis, name in zip(said, own, strict=True)
+        for axis, name in zip(axes, own, strict=True)
     ]
 
 

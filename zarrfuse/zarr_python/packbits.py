@@ -75,7 +75,7 @@ class Packing:
 
     def encode(self, array: npt.NDArray[Any]) -> Bytes:
         """The packed elements of an array of this data type, in C order."""
-        first, stop = self._kept()
+        first, stop = self._bit_range()
         stored = np.ascontiguousarray(array, self._stored_dtype()).reshape(-1)
         components = stored.view(np.uint8).reshape(-1, self._component_bytes())
         packed = np.empty(self.encoded_size(array.size), np.uint8)
@@ -117,7 +117,7 @@ class Packing:
         body = self._body(packed)
         if self.dtype.kind == "b":
             return np.unpackbits(body, count=count, bitorder="little").view(np.bool_)
-        first, stop = self._kept()
+        first, stop = self._bit_range()
         width, component_bytes = stop - first, self._component_bytes()
         if self._whole_bytes() and width == component_bytes * 8:
             return np.ascontiguousarray(body).view(self._stored_dtype())
@@ -145,13 +145,13 @@ class Packing:
             whole = np.packbits(bits[: len(block)].reshape(-1), bitorder="little")
             block[:] = whole.reshape(block.shape)
 
-    def _kept(self) -> tuple[int, int]:
+    def _bit_range(self) -> tuple[int, int]:
         """The bits of a component that are kept: (first, last + 1)."""
         stop = component_bits(self.dtype) if self.last_bit is None else self.last_bit + 1
         return self.first_bit or 0, stop
 
     def _bits(self, count: int) -> int:
-        first, stop = self._kept()
+        first, stop = self._bit_range()
         return count * _components(self.dtype) * (stop - first)
 
     def _padding(self, count: int) -> int:
@@ -167,7 +167,7 @@ class Packing:
         return packed[1:] if self.padding_encoding == "first_byte" else packed[:-1]
 
     def _whole_bytes(self) -> bool:
-        first, stop = self._kept()
+        first, stop = self._bit_range()
         return first % 8 == 0 and stop % 8 == 0
 
     def _component_bytes(self) -> int:
