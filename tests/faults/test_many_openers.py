@@ -113,5 +113,7 @@ def test_names_that_are_forgotten_leave_no_memory(tmp_path: Path):
                     os.stat(f"{daemon.mountpoint}/{folder}/{file}")
             wait_for(forgotten)
             after.append(resident_mib(daemon))
-        # The first round leaves free memory that the allocator keeps; later ones must not add to it.
-        assert after[-1] < after[0] + 5
+        # Python keeps blocks of 1 MiB that are nearly free: up to 10 bytes for each name of a round. The
+        # smallest object takes 16, a node some hundred.
+        later_names = (len(after) - 1) * FOLDERS * FILES
+        assert after[-1] < after[0] + 5 + 16 * later_names / (1 << 20)
