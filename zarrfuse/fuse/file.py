@@ -60,7 +60,7 @@ class File:
         self.known = known
         """The stored entry of when it was opened, or stored last."""
         self.writer = writer
-        self.copy = writer if isinstance(writer, WorkingCopy) else None
+        self.copy = writer if type(writer) is WorkingCopy else None
         """The content, if it is a working copy."""
         self.is_live = content.is_live
         """Whether the content is the stored file itself, which others may change in place."""
