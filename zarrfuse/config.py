@@ -51,6 +51,27 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteConfig:
+    """How a remote source is asked, and what of it is kept. Times in seconds, sizes in bytes."""
+
+    cache_bytes: int | None = None
+    """Blocks in memory; None: by the memory of the machine."""
+    cache_dir: str | None = None
+    """The folder of blocks on the disk; None: none."""
+    cache_disk_bytes: int = 10 << 30
+    ttl_s: float = 60.0
+    """How long listings, metadata and absence are kept."""
+    timeout_s: float = 30.0
+    """A request, with its repetitions, that takes longer is ETIMEDOUT."""
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Sent with each request over HTTP."""
+    profile: str | None = None
+    """Of `~/.aws`."""
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Settings of the library, such as `endpoint`, `region`, `skip_signature`."""
+
+
+@dataclass(frozen=True, slots=True)
 class MountConfig:
     """One mount. Paths are absolute; times are in seconds; sizes in bytes."""
 
@@ -72,6 +93,7 @@ class MountConfig:
     """The renderings of the `images` view."""
     cache_bytes: int | None = None
     """The size of the cache of decoded chunks; None: by the memory of the machine."""
+    remote: RemoteConfig = field(default_factory=RemoteConfig)
     log_file: str | None = None
     verbose: bool = False
     tuning: Tuning = field(default_factory=Tuning)

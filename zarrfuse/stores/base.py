@@ -9,7 +9,7 @@ cache, and raises `BlockingIOError` otherwise. The mount calls it so from its ev
 again in a thread: handing a call to a thread costs more than most answers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import IntEnum
 from stat import S_IFDIR, S_IFLNK, S_IFREG
@@ -19,6 +19,11 @@ import msgspec
 
 from zarrfuse.errors import NotSupported
 from zarrfuse.stores.access import Access, Change, both
+from zarrfuse.stores.cache import ByteCache
+
+UNKNOWN_SIZE = -1
+"""`Entry.size` of a file that is listed by a store which does not know its size, nor whether it is there.
+`Store.stat` does: it asks."""
 
 OWN_NAME = ".zarrfuse"
 """The folder at the root of a store with the workspace of zarrfuse. Listings leave it out."""
@@ -38,7 +43,7 @@ class Entry(msgspec.Struct, gc=False):
     Attributes:
         name: The name.
         kind: File, folder or symlink.
-        size: Bytes of a file; 0 for a folder.
+        size: Bytes of a file; 0 for a folder. `UNKNOWN_SIZE` only in listings.
         mtime_ns: Modification time, ns since 1970.
         denied: Whether it is shown but cannot be opened: a symlink that leads out of the store.
         identity: The identity of the file, which no other file has. 0 if the store has none: a file with
@@ -76,6 +81,12 @@ class Reader(Protocol):
     """See `Entry.identity`. If it differs from that of the entry, the file was replaced meanwhile."""
     is_live: bool = False
     """Whether it is a stored file that changes in place: size and time are those of now."""
+    is_remote: bool = False
+    """Whether its bytes come from a server, and `prefetch` does something."""
+
+    def prefetch(self, start: int, stop: int) -> None:
+        """Begin to fetch bytes [start, stop), which will be read at once. Returns without waiting."""
+        return
 
     def seen(self) -> Entry:
         """Its entry at one moment, without a name."""
@@ -94,10 +105,22 @@ class Reader(Protocol):
 
 
 class Store(Protocol):
-    """A store of bytes. Implementations: `local.LocalStore`, `zip.ZipStore`, `object.ObjectStore`."""
+    """A store of bytes. Implementations: `local.LocalStore`, `zip.ZipStore`, `remote.RemoteStore`."""
 
     permanent: bool
     """Whether stored data never changes, so that the kernel may cache it without limit."""
+    cache: ByteCache | None = None
+    """The cache of a store that has one, which what is decoded of its bytes shares."""
+    lists_all: bool = True
+    """Whether what is not listed is not there."""
+
+    def look_up_soon(self, keys: Iterable[str]) -> None:
+        """Say that `stat` of these keys follows. Returns without waiting."""
+        return
+
+    def status(self) -> dict[str, object]:
+        """What the control files tell of requests and caches; empty if there is nothing to tell."""
+        return {}
 
     def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """Yield the entries of a folder in one pass, as they are found.

@@ -72,14 +72,17 @@ class TryAgain(ZarrfuseError):
 class Requests(Protocol):
     """The requests to one store: coroutines in the loop of `remote.loop`, each of them one try.
 
-    They raise `NotFound`, `Denied`, `Stale`, `NotSupported` and other exceptions of `errors`, `TryAgain` for
-    what may be repeated, and `OSError`. Whoever calls them limits their time by cancelling them.
+    They raise `NotFound`, `Denied`, `Stale`, `NotSupported` and other exceptions of `errors`, `TryAgain`
+    for what may be repeated, and `OSError`. Whoever calls them limits their time by cancelling them.
     """
 
     url: str
     """The store, for messages: without passwords, tokens and queries."""
     permanent: bool
     """Whether nothing in the store ever changes: a snapshot."""
+
+    lists_all: bool
+    """Whether each of its listings `is_whole`, and says what it knows of each file."""
 
     async def find(self, path: str) -> Found:
         """The object at a path. Raises `NotFound`, also for a folder."""

@@ -1,0 +1,138 @@
+"""Blocks of remote objects on the disk of this machine, which survive restarts.
+
+Owns the folder of `--cache-dir`. Used by `blocks`. A block is one file, named by the hash of what it is a
+block of (store, path, version, number), with a checksum over name and bytes in front: one that is torn or
+tampered with is deleted, and counts as missing. A file appears whole, by a rename, so that several mounts
+may share the folder. What was used least recently, by the files' times, goes first.
+
+No library fits: those of the field unpickle what they find, keep blocks in one database that blocks its
+writers, or hold whole files.
+"""
+
+import hashlib
+import os
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import google_crc32c
+
+from zarrfuse.errors import SourceError
+
+_HEADER = struct.Struct("<8sIQ")
+_MAGIC = b"zfblock1"
+_USED_AGAIN_S = 60.0  # a block's time is set no more often
+_FREED = 0.9  # of the size, once there is too much
+_ABANDONED_S = 3600.0
+_TEMPORARY = ".tmp-"
+
+
+class DiskBlocks:
+    """The blocks below a folder, at most `capacity_bytes` in all. For any thread and process.
+
+    Raises `SourceError` if the folder cannot be made, or belongs to somebody else.
+    """
+
+    def __init__(self, folder: str, capacity_bytes: int) -> None:
+        self.folder = folder
+        self.capacity_bytes = capacity_bytes
+        self.hits = 0
+        self._lock = threading.Lock()
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            owner = os.stat(folder)
+        except OSError as error:
+            raise SourceError(f"the cache folder {folder}: {error.strerror}") from None
+        if owner.st_uid != os.geteuid() or owner.st_mode & 0o022:
+            raise SourceError(
+                f"the cache folder {folder} can be written by others: name one of your own"
+            )
+        self._bytes = self._freed()
+
+    def get(self, name: str) -> bytes | None:
+        """The bytes of a block; None if it is not there, or damaged."""
+        path = self._path(name)
+        try:
+            with open(path, "rb") as file:
+                header = file.read(_HEADER.size)
+                data = file.read()
+                used_ns = os.fstat(file.fileno()).st_mtime_ns
+        except OSError:
+            return None
+        if header != _header(name, data):
+            with suppress(OSError):
+                os.unlink(path)
+            return None
+        if time.time_ns() - used_ns > _USED_AGAIN_S * 1e9:
+            with suppress(OSError):
+                os.utime(path)
+        self.hits += 1
+        return data
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep a block. A disk that is full or broken keeps none, which is no error."""
+        path = self._path(name)
+        with suppress(OSError):
+            folder = os.path.dirname(path)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)  # 0600
+            try:
+                with open(descriptor, "wb") as file:
+                    file.write(_header(name, data))
+                    file.write(data)
+                os.rename(temporary, path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+            with self._lock:
+                self._bytes += _HEADER.size + len(data)
+                if self._bytes > self.capacity_bytes:
+                    self._bytes = self._freed()
+
+    def status(self) -> dict[str, int]:
+        """Sizes and counts, for the control files."""
+        return {"bytes": self._bytes, "capacity_bytes": self.capacity_bytes, "hits": self.hits}
+
+    def _freed(self) -> int:
+        """Delete what was used least recently, until enough is free; the bytes that stay."""
+        found = sorted(self._files())
+        total = sum(size for _, size, _ in found)
+        if total <= self.capacity_bytes:
+            return total
+        for _, size, path in found:
+            if total <= self.capacity_bytes * _FREED:
+                break
+            with suppress(OSError):
+                os.unlink(path)
+            total -= size
+        return total
+
+    def _files(self) -> Iterator[tuple[int, int, str]]:
+        """(time, size, path) of each block; what a killed process left half-written is deleted."""
+        abandoned_ns = time.time_ns() - int(_ABANDONED_S * 1e9)
+        with suppress(OSError):
+            for folder in os.scandir(self.folder):
+                if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
+                    continue
+                with suppress(OSError):
+                    for file in os.scandir(folder.path):
+                        with suppress(OSError):
+                            status = file.stat(follow_symlinks=False)
+                            if not file.name.startswith(_TEMPORARY):
+                                yield status.st_mtime_ns, status.st_size, file.path
+                            elif status.st_mtime_ns < abandoned_ns:
+                                os.unlink(file.path)
+
+    def _path(self, name: str) -> str:
+        digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
+        return os.path.join(self.folder, digest[:2], digest[2:])
+
+
+def _header(name: str, data: bytes) -> bytes:
+    checksum = google_crc32c.extend(
+        google_crc32c.value(name.encode("utf-8", "surrogateescape")), data
+    )
+    return _HEADER.pack(_MAGIC, checksum, len(data))

@@ -1,0 +1,114 @@
+"""An open remote object. Used by `store`.
+
+Bytes are fetched in blocks of 1 MiB (`blocks`). Of an object that is read in order, blocks are fetched
+ahead, up to 32 of them. Of one that is read here and there, and that fits into the cache, more and more
+neighbours are fetched with each block.
+"""
+
+import errno
+import itertools
+from collections.abc import Callable
+
+from zarrfuse.errors import Stale
+from zarrfuse.stores.base import Reader
+from zarrfuse.stores.remote.ahead import Streams
+from zarrfuse.stores.remote.blocks import BLOCK_BYTES, Blocks, Remote
+from zarrfuse.stores.remote.loop import LOOP
+from zarrfuse.stores.remote.requests import Found
+
+_STREAMS = 4
+_WINDOW_BLOCKS = 32
+_MOST_NEIGHBOURS = 8
+_JUMPS_FOR_TWICE = 16
+
+_openings = itertools.count(1)
+
+
+class RemoteReader(Reader):
+    """See `base.Reader`. `on_stale`: called when it turns out that there is another object now."""
+
+    is_remote = True
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        path: str,
+        found: Found,
+        *,
+        timeout_s: float,
+        permanent: bool,
+        on_stale: Callable[[], None],
+    ) -> None:
+        self.size = found.size
+        self.mtime_ns = found.mtime_ns
+        is_kept = found.is_certain or permanent
+        self.remote = Remote(path, found, 0 if is_kept else next(_openings))
+        self._blocks = blocks
+        self._timeout_s = timeout_s
+        self._on_stale = on_stale
+        self._streams = Streams(_STREAMS, _WINDOW_BLOCKS)
+        self._jumps = 0
+        self._fits = found.size <= blocks.cache.capacity_bytes // 2
+        self._closed = False
+
+    def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
+        """See `base.Reader`. Without `wait`, only from blocks that are in memory."""
+        if self._closed:
+            raise OSError(errno.EBADF, f"{self.remote.path} is closed")
+        if not buffer:
+            return
+        if offset + len(buffer) > self.size:
+            raise Stale(f"{self.remote.path} ends before the bytes that were asked for")
+        first, last = offset // BLOCK_BYTES, (offset + len(buffer) - 1) // BLOCK_BYTES
+        blocks = {
+            index: self._blocks.at_hand(self.remote, index) for index in range(first, last + 1)
+        }
+        if None in blocks.values():
+            if not wait:
+                raise BlockingIOError(errno.EAGAIN, "the bytes have to be fetched")
+            blocks |= self._fetched(first, last)
+        self._fetch_ahead(self._streams.used(first, last, self.remote.blocks))
+        filled = 0
+        for index in range(first, last + 1):
+            block = blocks[index]
+            assert block is not None
+            begin = offset + filled - index * BLOCK_BYTES
+            piece = block[begin : begin + len(buffer) - filled]
+            buffer[filled : filled + len(piece)] = piece
+            filled += len(piece)
+
+    def prefetch(self, start: int, stop: int) -> None:
+        """See `base.Reader`."""
+        wanted = range(start // BLOCK_BYTES, -(-min(stop, self.size) // BLOCK_BYTES))
+        if any(self._blocks.at_hand(self.remote, index) is None for index in wanted):
+            self._fetch_ahead(wanted)
+
+    def close(self) -> None:
+        """See `base.Reader`. Blocks of an object that cannot be told from others are dropped."""
+        if not self._closed:
+            self._closed = True
+            if self.remote.opening:
+                self._blocks.forget(self.remote)
+
+    def _fetched(self, first: int, last: int) -> dict[int, memoryview]:
+        wanted = range(first, last + 1)
+        if self._fits and self._streams.is_new(first):
+            self._jumps += 1
+            count = min(_MOST_NEIGHBOURS, 1 << self._jumps // _JUMPS_FOR_TWICE)
+            begin = first // count * count
+            around = range(begin, min(max(begin + count, last + 1), self.remote.blocks))
+            if len(around) > len(wanted):
+                self._fetch_ahead(around)
+        try:
+            return LOOP.run(
+                self._blocks.fetch(self.remote, wanted),
+                timeout_s=self._timeout_s,
+                what=self.remote.path,
+            )
+        except Stale:
+            self._on_stale()
+            raise
+
+    def _fetch_ahead(self, wanted: range) -> None:
+        if wanted:
+            LOOP.submit(self._blocks.fetch_ahead(self.remote, wanted))
