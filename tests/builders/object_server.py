@@ -19,7 +19,10 @@ from urllib.parse import quote, unquote
 
 import pytest
 
+from zarrfuse.config import RemoteConfig
+from zarrfuse.stores.object.opening import open_bucket
 from zarrfuse.stores.object.store import ObjectStore
+from zarrfuse.stores.remote.store import RemoteStore
 
 PAGE = 100
 """Keys in one answer to a listing; real servers give a thousand."""
@@ -75,6 +78,11 @@ class TestBucket:
         """A store of ours on it."""
         with set_environment(self.server.environment):
             return ObjectStore(f"{self.url}/{prefix}", **{"writable": True, **options})
+
+    def cached_store(self, prefix: str = "", **options) -> RemoteStore:
+        """A store of ours that only reads it; `options`: of `RemoteConfig`."""
+        with set_environment(self.server.environment):
+            return open_bucket(f"{self.url}/{prefix}", RemoteConfig(**options))
 
     def put(self, key: str, data: bytes) -> None:
         self.ask("PUT", key, data)

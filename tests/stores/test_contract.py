@@ -23,6 +23,7 @@ from zarrfuse.errors import Denied, NotAFolder, NotFound, Stale, ZarrfuseError, 
 from zarrfuse.stores.base import Entry, Kind, Store, opened, read
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.object.store import ObjectStore
+from zarrfuse.stores.remote.store import RemoteStore
 from zarrfuse.stores.zip.store import ZipStore
 
 # Half random, half zeros: deflate stores some blocks as they are and shrinks others.
@@ -44,6 +45,8 @@ KEYS: dict[str, bytes] = {
 EMPTY_FOLDERS = ["nothing", "img.zarr/also nothing"]
 WHEN = datetime(2024, 5, 17, 12, 34, 56)  # even seconds: a zip keeps no others
 MTIME_NS = int(WHEN.timestamp()) * 10**9
+
+REMOTE = (ObjectStore, RemoteStore)
 
 RAW_NAME = os.fsdecode(b"latin1-\xe9.tif")
 
@@ -82,14 +85,27 @@ def make_deflated(at: Path) -> ZipStore:
     return ZipStore(str(at))
 
 
-def make_object(bucket: TestBucket) -> ObjectStore:
-    """Read by those who may only read; below a prefix, with a neighbour whose name begins like it."""
+def fill(bucket: TestBucket) -> None:
+    """All keys below a prefix, with a neighbour whose name begins like it."""
     for key, data in KEYS.items():
         bucket.put(f"a/store/{key}", data)
     for folder in EMPTY_FOLDERS:
         bucket.put(f"a/store/{folder}/", b"")
     bucket.put("a/store of others/zarr.json", b"{}")
+
+
+def make_object(request, _: Path) -> Store:
+    """As a mount that writes has it."""
+    bucket = request.getfixturevalue("object_server").bucket()
+    fill(bucket)
     return bucket.store("a/store", writable=False)
+
+
+def make_object_cached(request, at: Path) -> Store:
+    """As a mount that only reads has it, with a cache on the disk."""
+    bucket = request.getfixturevalue("object_server").bucket()
+    fill(bucket)
+    return bucket.cached_store("a/store", cache_dir=str(at))
 
 
 MAKERS: dict[str, Callable[[Path], Store]] = {
@@ -99,12 +115,20 @@ MAKERS: dict[str, Callable[[Path], Store]] = {
 }
 
 
-@pytest.fixture(scope="module", params=[*MAKERS, "object"])
+SERVED: dict[str, Callable[..., Store]] = {
+    "object": make_object,
+    "object-cached": make_object_cached,
+}
+"""Made of the fixtures of their servers, and a folder for themselves."""
+
+
+@pytest.fixture(scope="module", params=[*MAKERS, *SERVED])
 def store(request, tmp_path_factory):
-    if request.param == "object":
-        store: Store = make_object(request.getfixturevalue("object_server").bucket())
+    at = tmp_path_factory.mktemp("contract") / "store.zip"
+    if request.param in SERVED:
+        store: Store = SERVED[request.param](request, at)
     else:
-        store = MAKERS[request.param](tmp_path_factory.mktemp("contract") / "store.zip")
+        store = MAKERS[request.param](at)
     yield store
     store.close()
 
@@ -130,7 +154,7 @@ def folders() -> set[str]:
 
 def mtime_ns(store: Store, entry: Entry) -> int:
     """The time a file was given; objects have that of their request."""
-    if isinstance(store, ObjectStore):
+    if isinstance(store, REMOTE):
         assert entry.mtime_ns > MTIME_NS
         return entry.mtime_ns
     return MTIME_NS
@@ -312,7 +336,7 @@ def test_what_was_just_read_is_at_hand(store):
 
 
 def test_eight_threads_read_one_reader_and_one_store(store):
-    rounds = 6 if isinstance(store, ObjectStore) else 60
+    rounds = 6 if isinstance(store, REMOTE) else 60
 
     def work(seed: int) -> None:
         chance = random.Random(seed)
@@ -364,7 +388,7 @@ def test_opened_closes_also_after_an_error(store):
 def test_space_is_that_of_the_disk(store, tmp_path):
     total, free = store.space()
     assert 0 <= free <= total
-    if isinstance(store, ObjectStore):
+    if isinstance(store, REMOTE):
         assert free >= 1 << 40
         return
     disk = os.statvfs(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 from zarrfuse.errors import SourceError
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.local.writing import WritableLocalStore
-from zarrfuse.stores.object.store import ObjectStore
+from zarrfuse.stores.remote.store import RemoteStore
 from zarrfuse.stores.opening import is_url, open_store
 from zarrfuse.stores.zip.store import ZipStore
 
@@ -44,7 +44,7 @@ def test_url_of_a_bucket_is_opened(bucket, monkeypatch):
         monkeypatch.setenv(name, value)
     bucket.put("img.zarr/zarr.json", b"{}")
     store = open_store(f"{bucket.url}/img.zarr")
-    assert type(store) is ObjectStore
+    assert type(store) is RemoteStore
     assert set(store.list("")) == {"zarr.json"}
     with pytest.raises(SourceError, match="does not exist"):
         open_store(f"{bucket.url}/new.zarr")

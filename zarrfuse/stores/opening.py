@@ -3,6 +3,7 @@
 import os
 import re
 
+from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import SourceError, UnusableSource
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.local.store import LocalStore
@@ -19,22 +20,32 @@ def is_url(source: str) -> bool:
     return scheme_of(source) is not None
 
 
-def open_store(source: str, *, follow_symlinks: bool = False, writable: bool = False) -> Store:
+def open_store(
+    source: str,
+    *,
+    follow_symlinks: bool = False,
+    writable: bool = False,
+    remote: RemoteConfig | None = None,
+) -> Store:
     """The store for a path or URL: a folder, a zip file, or the keys below `s3://bucket/prefix`.
 
-    With `writable`, it is a `base.WritableStore`. Raises `SourceError`. The store of a URL does not survive
-    a fork: open it in the process that uses it.
+    With `writable`, it is a `base.WritableStore`. `remote`: how a URL is read. Raises `SourceError`. The
+    store of a URL does not survive a fork: open it in the process that uses it.
     """
     scheme = scheme_of(source)
     if scheme in SCHEMES:
         try:
-            from zarrfuse.stores.object.store import ObjectStore  # noqa: PLC0415  # 30 MB, 40 ms
+            if writable:
+                from zarrfuse.stores.object.store import ObjectStore  # noqa: PLC0415
+
+                return ObjectStore(source, writable=True)
+            from zarrfuse.stores.object.opening import open_bucket  # noqa: PLC0415  # 30 MB, 40 ms
         except ImportError as error:
             raise UnusableSource(
                 f"the source {source} needs the package obstore: pip install 'zarrfuse[object]'"
             ) from error
 
-        return ObjectStore(source, writable=writable)
+        return open_bucket(source, remote or RemoteConfig())
     if scheme in _HTTP and writable:
         raise SourceError(
             f"the source {source} is an http source, which can't be written: mount it without"
@@ -47,9 +58,9 @@ def open_store(source: str, *, follow_symlinks: bool = False, writable: bool = F
             return WritableLocalStore(source, follow_symlinks=follow_symlinks)
         return LocalStore(source, follow_symlinks=follow_symlinks)
     if scheme is not None or not os.path.exists(source):
-        if remote := _REMOTE.search(source):
+        if elsewhere := _REMOTE.search(source):
             raise UnusableSource(
-                f"the source {remote[0]} is not on this machine: zarrfuse mounts folders, zip files,"
+                f"the source {elsewhere[0]} is not on this machine: zarrfuse mounts folders, zip files,"
                 f" and {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
             )
         raise SourceError(f"the source {source} does not exist")

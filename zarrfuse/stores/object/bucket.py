@@ -11,19 +11,15 @@ answers.
 of waiting for ever: open the store after the fork.
 """
 
-import errno
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from zlib import crc32
 
 import obstore
-from obstore import exceptions
-from obstore.store import AzureStore, GCSStore, S3Store
 
 from zarrfuse.errors import (
     Denied,
@@ -35,34 +31,15 @@ from zarrfuse.errors import (
     SourceTimedOut,
     Stale,
     TimedOut,
-    UnusableSource,
     ZarrfuseError,
 )
+from zarrfuse.stores.object.client import CREDENTIALS, Client, client, told
 from zarrfuse.stores.object.url import ObjectUrl
 
 SHORT_UPLOAD_BYTES = 4 << 20
 SINGLE_PUT_BYTES = 64 << 20
 _MULTIPART_BYTES = 16 << 20
 _MULTIPARTS_AT_ONCE = 4
-
-_HTTP_ALLOWED = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "ALLOW_HTTP")
-_ENDPOINTS = (
-    "AWS_ENDPOINT",
-    "AWS_ENDPOINT_URL",
-    "AWS_ENDPOINT_URL_S3",
-    "AZURE_ENDPOINT",
-    "AZURE_STORAGE_ENDPOINT",
-)
-_CREDENTIALS = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (for a public bucket: AWS_SKIP_SIGNATURE=true)",
-    "gs": "GOOGLE_APPLICATION_CREDENTIALS (for a public bucket: GOOGLE_SKIP_SIGNATURE=true)",
-    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
-}
-
-# Where `obstore` looks for credentials if none are set: the services of virtual machines.
-_ASKED_FOR_CREDENTIALS = re.compile(
-    "/latest/(?:api/token|meta-data)|/computeMetadata/|/metadata/identity/"
-)
 
 _first_process: list[int] = []
 
@@ -106,14 +83,8 @@ class Bucket:
         self._creates = True
         if not _first_process:
             _first_process.append(os.getpid())
-        try:
-            self._quick = _client(url, patience, patience.answer_s, patience.retries)
-            self._slow = _client(url, patience, patience.upload_s, 0)
-        except (exceptions.BaseError, ValueError) as error:
-            raise UnusableSource(
-                f"the source {url} cannot be used: {_said(error)}: look at"
-                f" {_CREDENTIALS[url.scheme]}"
-            ) from None
+        self._quick = self._client(patience, patience.answer_s, patience.retries)
+        self._slow = self._client(patience, patience.upload_s, 0)
 
     def check(self) -> bool:
         """Whether there is any object below the URL. Raises `SourceError` if the bucket cannot be used."""
@@ -125,7 +96,7 @@ class Bucket:
         except Denied as error:
             raise SourceDenied(
                 f"the source {url} may not be listed with the credentials that are set: look at"
-                f" {_CREDENTIALS[url.scheme]} ({error})"
+                f" {CREDENTIALS[url.scheme]} ({error})"
             ) from None
         except TimedOut as error:
             raise SourceTimedOut(f"the source {url} does not answer: {error}") from None
@@ -228,6 +199,15 @@ class Bucket:
         with self._told(path):
             obstore.delete(self._quick, path)
 
+    def _client(self, patience: Patience, answer_s: float, retries: int) -> Client:
+        return client(
+            self.url,
+            connect_s=patience.connect_s,
+            answer_s=answer_s,
+            retries=retries,
+            retry_s=patience.retry_s,
+        )
+
     def _is_there(self, path: str, *, new: bool) -> None:
         try:
             self.find(path)
@@ -241,25 +221,8 @@ class Bucket:
         """A block that turns exceptions of `obstore` into those of `errors`."""
         if os.getpid() != _first_process[0]:
             raise ZarrfuseError(f"{what}: the object store {self.url} was opened before a fork")
-        errors: Any = exceptions
-        try:
+        with told(what):
             yield
-        except FileNotFoundError:
-            raise NotFound(f"no key {what}") from None
-        except errors.AlreadyExistsError:
-            raise Exists(f"{what} exists already") from None
-        except errors.PreconditionError:
-            raise Stale(f"{what} was replaced while it was open") from None
-        except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
-            raise Denied(f"{what}: the object store refuses: {_said(error)}") from None
-        except errors.InvalidPathError as error:
-            raise NotSupported(
-                f"{what} cannot be listed, since it holds a key that is no path: {_said(error)}"
-            ) from None
-        except errors.NotSupportedError as error:
-            raise NotSupported(f"{what}: {_said(error)}") from None
-        except errors.BaseError as error:
-            raise _failed(what, error) from None
 
 
 def found(one: Any) -> Found:
@@ -271,63 +234,3 @@ def found(one: Any) -> Found:
     return Found(
         one["size"], int(when.timestamp()) * 10**9 + below_second, e_tag, one["version"] or None
     )
-
-
-def _failed(what: str, error: Exception) -> ZarrfuseError | OSError:
-    """The exception for an error that `obstore` has no class for, or not in every call."""
-    whole = str(error)
-    if "NoSuchBucket" in whole or "ContainerNotFound" in whole:
-        return NotFound(f"{what}: there is no such bucket")
-    if _ASKED_FOR_CREDENTIALS.search(whole):
-        return Denied(f"{what}: no credentials are set, and this machine has none: {_said(error)}")
-    if "TimedOut" in whole or "kind: Timeout" in whole:
-        return TimedOut(f"{what}: the object store did not answer in time")
-    status = re.search(r"status code: (\d+)", whole)
-    match status[1] if status else "":
-        case "401" | "403":
-            return Denied(f"{what}: the object store refuses: {_said(error)}")
-        case "416":  # of a range: the object ends before it
-            return Stale(f"{what} became shorter while it was open")
-        case "501":
-            return NotSupported(f"{what}: the object store cannot do that: {_said(error)}")
-        case "507":
-            return OSError(errno.ENOSPC, f"{what}: the object store is full: {_said(error)}")
-    return ZarrfuseError(f"{what}: the object store failed: {_said(error)}")
-
-
-def _said(error: Exception) -> str:
-    """The core of a long message of `obstore`, without URLs, which may hold secrets."""
-    whole = str(error)
-    code, message = (re.search(rf"<{tag}>([^<]+)</{tag}>", whole) for tag in ("Code", "Message"))
-    if code or message:
-        return ": ".join(part[1] for part in (code, message) if part)
-    if system := re.search(r'message: "([^"]+)"', whole):
-        return system[1]
-    first = whole.split("\n", 1)[0].strip()
-    return re.sub(r"\?\S*", "", first)[:300]
-
-
-def _client(
-    url: ObjectUrl, patience: Patience, answer_s: float, retries: int
-) -> S3Store | GCSStore | AzureStore:
-    environment = os.environ
-    allow_http = any(environment.get(name, "").lower() in ("true", "1") for name in _HTTP_ALLOWED)
-    allow_http |= any(environment.get(name, "").startswith("http://") for name in _ENDPOINTS)
-    settings: Any = {
-        "client_options": {
-            "allow_http": allow_http,
-            "connect_timeout": timedelta(seconds=patience.connect_s),
-            "timeout": timedelta(seconds=answer_s),
-        },
-        "retry_config": {
-            "max_retries": retries,
-            "retry_timeout": timedelta(seconds=patience.retry_s),
-        },
-    }
-    if url.scheme == "gs":
-        return GCSStore(url.bucket, **settings)
-    if url.scheme == "az":
-        return AzureStore(url.bucket, **settings)
-    if "AWS_COPY_IF_NOT_EXISTS" not in environment:
-        settings["copy_if_not_exists"] = "multipart"  # the way of Amazon's
-    return S3Store(url.bucket, **settings)

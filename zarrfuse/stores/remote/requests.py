@@ -39,7 +39,7 @@ class Listing:
 
     Attributes:
         files: The files by name; None: it is not known whether it is there, nor its size.
-        folders: The folders.
+        folders: The folders, none with the name of a file.
         is_whole: Whether no other name is there. If not, a name that is not listed is asked for.
     """
 

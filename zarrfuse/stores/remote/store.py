@@ -169,7 +169,7 @@ class RemoteStore(Store):
             if name != hidden and _is_name(name):
                 yield self._folder_entry(name)
         for name, found in listing.files.items():
-            if name != hidden and _is_name(name) and not listing.has_folder(name):
+            if name != hidden and _is_name(name):
                 if found is None:
                     yield Entry(name, Kind.FILE, UNKNOWN_SIZE, self._mtime_ns)
                 else:
