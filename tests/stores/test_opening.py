@@ -9,8 +9,8 @@ import pytest
 from zarrfuse.errors import SourceError
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.local.writing import WritableLocalStore
-from zarrfuse.stores.remote.store import RemoteStore
 from zarrfuse.stores.opening import is_url, open_store
+from zarrfuse.stores.remote.store import RemoteStore
 from zarrfuse.stores.zip.store import ZipStore
 
 

@@ -9,22 +9,32 @@ from zarrfuse.check.report import Document, Lines, progress_of
 from zarrfuse.check.source import WithoutMounts, node_around, open_source
 from zarrfuse.check.survey import Survey
 from zarrfuse.check.unfinished import finish
+from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import SourceError, ZarrfuseError, text_of
 from zarrfuse.stores.base import Store
+from zarrfuse.stores.opening import printable_source
 
 CLEAN, FOUND, NOT_READABLE, INTERRUPTED = 0, 1, 2, 130
 """The exit codes: nothing is wrong, something is, the source cannot be opened, Ctrl-C."""
 
 
-def run(source: str, *, deep: bool, as_json: bool, repair: bool = False) -> int:
+def run(
+    source: str,
+    *,
+    deep: bool,
+    as_json: bool,
+    repair: bool = False,
+    remote: RemoteConfig | None = None,
+) -> int:
     """Check a source, print the findings, and return the exit code.
 
     `repair`: first finish interrupted writes.
     """
     try:
-        store = _repaired(source) if repair else open_source(source)
+        store = _repaired(source, remote) if repair else open_source(source, remote)
     except (ZarrfuseError, OSError) as error:
         return _not_readable(error)
+    source = printable_source(source)
     if isinstance(store, WithoutMounts):
         for mount in store.left_out.values():
             left_out = f"{mount.mountpoint} is a mount of {mount.source}, and is left out"
@@ -57,9 +67,9 @@ def run(source: str, *, deep: bool, as_json: bool, repair: bool = False) -> int:
     return FOUND if report.counts.errors or report.counts.warnings else CLEAN
 
 
-def _repaired(source: str) -> Store:
+def _repaired(source: str, remote: RemoteConfig | None) -> Store:
     """The store to check, after interrupted writes were finished."""
-    store = open_source(source)  # first, since it refuses some sources
+    store = open_source(source, remote)  # first, since it refuses some sources
     try:
         finished, deleted = finish(source)
     except BaseException:

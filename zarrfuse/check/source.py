@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import SourceError
 from zarrfuse.mount import kernel_mounts
 from zarrfuse.spec.paths import join
@@ -18,13 +19,13 @@ from zarrfuse.views.control_files import CONTROL_NAME
 from zarrfuse.views.nodes import DOCUMENTS
 
 
-def open_source(source: str) -> Store:
-    """The store to check. Raises `SourceError`."""
+def open_source(source: str, remote: RemoteConfig | None = None) -> Store:
+    """The store to check; `remote`: how a URL is read. Raises `SourceError`."""
     _refuse_merged(source)
     if os.path.isdir(source):
         return WithoutMounts(source)
     try:
-        return open_store(source)
+        return open_store(source, remote=remote)
     except SourceError as error:
         raise SourceError(f"{error}{node_around(source)}") from error
 

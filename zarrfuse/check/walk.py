@@ -17,6 +17,7 @@ from zarrfuse.check.documents import Judged, judge
 from zarrfuse.check.documents_v2 import judge_attributes, judge_v2
 from zarrfuse.check.findings import Fault, Finding, Level, Rule
 from zarrfuse.check.links import Links
+from zarrfuse.check.listing import entries_in
 from zarrfuse.check.rules import HIERARCHY, LIMITS, NODE_NAMES, STORE, STORED, SYMLINKS
 from zarrfuse.errors import Denied, NotFound, ZarrfuseError, guarded, text_of
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
@@ -101,7 +102,7 @@ class Walk:
 
     def _folder(self, folder: _Folder) -> Iterator[Event]:
         try:
-            rest = guarded(lambda: self.store.scan(folder.path))
+            rest = guarded(lambda: entries_in(self.store, folder.path))
             names = guarded(lambda: list(islice(rest, _SORTED_NAMES)))
         except Exception as error:  # whatever a store raises: there are other folders
             if not folder.path:

@@ -8,18 +8,29 @@ import math
 import os
 import re
 import sys
+from dataclasses import replace
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from zarrfuse import __version__
-from zarrfuse.config import DEFAULT_VIEW, FORMATS, VIEWS, MountConfig
+from zarrfuse.cli.remote import (
+    EndpointUrl,
+    Header,
+    NoSignRequest,
+    Profile,
+    Region,
+    remote_config,
+    split_options,
+)
+from zarrfuse.config import DEFAULT_VIEW, FORMATS, VIEWS, MountConfig, Tuning
 from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
 EXIT_NO_ZARR = 2
 
 _SIZE = re.compile(r"([0-9]{1,18})(?:([KMGT])(?:iB)?)?", re.IGNORECASE)
+_LONGEST_TIMEOUT_S = 86_400
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 app = typer.Typer(
@@ -83,24 +94,24 @@ def _top(
     """Mount a Zarr store as ordinary files."""
 
 
-def _seconds(text: str) -> float:
+def _seconds(text: str, option: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = math.nan
     if not seconds >= 0:
         raise typer.BadParameter(
-            f"{text} is neither a number of seconds nor inf", param_hint="--cache-ttl"
+            f"{text} is neither a number of seconds nor inf", param_hint=option
         )
     return seconds
 
 
-def _bytes(text: str) -> int:
+def _bytes(text: str, option: str) -> int:
     size = _SIZE.fullmatch(text)
     if size is None:
         raise typer.BadParameter(
             f"{text or 'an empty text'} is not a size such as 268435456, 256M or 1GiB",
-            param_hint="--cache-size",
+            param_hint=option,
         )
     return int(size[1]) << _UNITS[(size[2] or "").upper()]
 
@@ -127,7 +138,10 @@ def _path(name: str, help_: str) -> Any:
     return typer.Argument(metavar=name, help=help_, callback=_not_empty)
 
 
-Source = Annotated[str, _path("SOURCE", "A folder, a .zip or .ozx file, or s3://BUCKET/PREFIX.")]
+Source = Annotated[
+    str,
+    _path("SOURCE", "A folder, a .zip or .ozx file, s3://BUCKET/PREFIX, or https://HOST/PATH."),
+]
 
 
 @app.command()
@@ -145,7 +159,11 @@ def mount(
     ] = DEFAULT_VIEW,
     option: Annotated[
         list[str] | None,
-        typer.Option("-o", metavar="OPT,...", help="Options of mount(8) and fuse(8)."),
+        typer.Option(
+            "-o",
+            metavar="OPT,...",
+            help="Options of mount(8) and fuse(8); of a URL, also settings KEY=VALUE of obstore.",
+        ),
     ] = None,
     read_write: Annotated[
         bool,
@@ -180,8 +198,8 @@ def mount(
         str | None,
         typer.Option(
             metavar="SECONDS",
-            help="How long the kernel caches names and sizes; by default 1 for a folder, inf for a "
-            "zip. Use inf for a folder that no longer changes.",
+            help="How long names and sizes are cached; by default 1 for a folder, 60 for a URL, inf for "
+            "a zip. Use inf for what no longer changes.",
         ),
     ] = None,
     formats: Annotated[
@@ -196,38 +214,74 @@ def mount(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Size of the cache of decoded chunks of the view `images`, such as 512M; by default "
-            "256M, or a quarter of memory if that is less.",
+            help="Memory for decoded chunks of the view `images` and for blocks of a URL, such as 512M; "
+            "by default 256M, or a quarter of memory if that is less.",
         ),
     ] = None,
+    cache_dir: Annotated[
+        str | None,
+        typer.Option(metavar="FOLDER", help="Folder for blocks of a URL, kept across mounts."),
+    ] = None,
+    cache_disk_size: Annotated[
+        str, typer.Option(metavar="SIZE", help="The most bytes in --cache-dir.")
+    ] = "10G",
+    timeout: Annotated[
+        str,
+        typer.Option(metavar="SECONDS", help="A request of the store that takes longer fails."),
+    ] = "30",
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    no_sign_request: NoSignRequest = False,
+    profile: Profile = None,
+    header: Header = None,
     log_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the log to FILE.")
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
 ) -> None:
     """Mount SOURCE on MOUNTPOINT, in the background. It is ready when the command returns."""
-    from zarrfuse.mount import daemon, kernel_mounts  # noqa: PLC0415
-    from zarrfuse.stores.opening import is_url  # noqa: PLC0415
+    from zarrfuse.mount import command_line, daemon, kernel_mounts  # noqa: PLC0415
+    from zarrfuse.stores.opening import is_url, secrets_of  # noqa: PLC0415
 
     if view not in VIEWS:
         raise typer.BadParameter(f"{view} is not one of {', '.join(VIEWS)}", param_hint="--view")
     if read_write and not VIEWS[view].is_writable:
         raise typer.BadParameter(f"the view {view} is read-only", param_hint="--read-write")
+    words = tuple(word for text in option or () for word in text.split(",") if word)
+    options, settings = split_options(words) if is_url(source) else (words, ())
+    ttl_s = None if cache_ttl is None else _seconds(cache_ttl, "--cache-ttl")
+    timeout_s = _seconds(timeout, "--timeout")
+    if not 0 < timeout_s <= _LONGEST_TIMEOUT_S:
+        raise typer.BadParameter(
+            f"{timeout} is not between 0 and {_LONGEST_TIMEOUT_S}", param_hint="--timeout"
+        )
+    cache_bytes = None if cache_size is None else _bytes(cache_size, "--cache-size")
+    remote = remote_config(endpoint_url, region, no_sign_request, profile, header, settings)
+    command_line.hide([*secrets_of(source), *(header or ()), *settings])
     problem = daemon.mount(
         MountConfig(
             source=source if is_url(source) else os.path.realpath(source),
             mountpoint=kernel_mounts.resolved(mountpoint),
             view=view,
-            options=tuple(word for text in option or () for word in text.split(",") if word),
+            options=options,
             read_write=read_write,
             spool_dir=spool_dir and os.path.abspath(spool_dir),
             foreground=foreground,
             allow_other=allow_other,
             follow_symlinks=follow_symlinks,
             xattrs=xattrs,
-            cache_ttl_s=None if cache_ttl is None else _seconds(cache_ttl),
+            cache_ttl_s=ttl_s,
             formats=_formats(formats),
-            cache_bytes=None if cache_size is None else _bytes(cache_size),
+            cache_bytes=cache_bytes,
+            remote=replace(
+                remote,
+                cache_bytes=cache_bytes,
+                cache_dir=cache_dir and os.path.abspath(cache_dir),
+                cache_disk_bytes=_bytes(cache_disk_size, "--cache-disk-size"),
+                ttl_s=remote.ttl_s if ttl_s is None else ttl_s,
+                timeout_s=timeout_s,
+            ),
+            tuning=Tuning(store_timeout_s=timeout_s),
             log_file=log_file and os.path.abspath(log_file),
             verbose=verbose,
         )
@@ -261,6 +315,11 @@ def unmount(
 def info(
     path: Annotated[str, _path("PATH", "A source, or a path in a mount.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    no_sign_request: NoSignRequest = False,
+    profile: Profile = None,
+    header: Header = None,
 ) -> None:
     """Print the tree of nodes in PATH, or what a mount knows of a file.
 
@@ -272,7 +331,8 @@ def info(
 
     # The tree has the errors of nodes, which a view also logs.
     logging.getLogger("zarrfuse").addHandler(logging.NullHandler())
-    problem = show(path, as_json=as_json)
+    remote = remote_config(endpoint_url, region, no_sign_request, profile, header)
+    problem = show(path, as_json=as_json, remote=remote)
     if problem is not None:
         print(f"zarrfuse: {problem}", file=sys.stderr)
         raise typer.Exit(EXIT_NO_ZARR)
@@ -288,6 +348,11 @@ def check(
         bool, typer.Option("--repair", help="First finish interrupted writes.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    no_sign_request: NoSignRequest = False,
+    profile: Profile = None,
+    header: Header = None,
 ) -> None:
     """Print everything that is wrong with SOURCE.
 
@@ -295,7 +360,8 @@ def check(
     """
     from zarrfuse.check.run import run  # noqa: PLC0415
 
-    raise typer.Exit(run(source, deep=deep, as_json=as_json, repair=repair))
+    remote = remote_config(endpoint_url, region, no_sign_request, profile, header)
+    raise typer.Exit(run(source, deep=deep, as_json=as_json, repair=repair, remote=remote))
 
 
 @app.command()

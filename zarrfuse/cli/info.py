@@ -10,13 +10,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from zarrfuse.config import PERMANENT_TTL_S
+from zarrfuse.config import PERMANENT_TTL_S, RemoteConfig
 from zarrfuse.errors import NotFound, SourceError, printable
 from zarrfuse.mount import kernel_mounts
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.spec.paths import join, name_of, split
 from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.stores.opening import ZIP_ENDINGS, is_url, open_store
+from zarrfuse.stores.opening import ZIP_ENDINGS, is_url, open_store, printable_source
 from zarrfuse.transactions.recovered_view import rolled_forward
 from zarrfuse.views.choice import open_view
 from zarrfuse.views.chunks.journals import judge_of
@@ -89,7 +89,7 @@ class _MountedFolder:
             return [found.name for found in names if found.is_dir(follow_symlinks=False)]
 
 
-def show(path: str, *, as_json: bool) -> str | None:
+def show(path: str, *, as_json: bool, remote: RemoteConfig | None = None) -> str | None:
     """Print the facts on a source, or on a path in a mount. Raises `ZarrfuseError`.
 
     Returns a sentence if there is no Zarr in it, or its root is not loaded.
@@ -115,10 +115,12 @@ def show(path: str, *, as_json: bool) -> str | None:
         raise SourceError(
             f"{path} is a file outside a mount: mount its folder, and give its path in the mount"
         )
-    stored = open_store(path if is_url(path) else os.path.realpath(path))
+    stored = open_store(path if is_url(path) else os.path.realpath(path), remote=remote)
     store = rolled_forward(stored, judge_of(stored))
     try:
-        return _show_tree(path, ToldFolder(open_view("chunks", store, PERMANENT_TTL_S)), as_json)
+        return _show_tree(
+            printable_source(path), ToldFolder(open_view("chunks", store, PERMANENT_TTL_S)), as_json
+        )
     finally:
         store.close()
 

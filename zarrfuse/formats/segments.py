@@ -85,12 +85,13 @@ def identity_of(parts: Iterable[int]) -> int:
 class Segmented(Reader):
     """Concatenated segments, which it closes. `mtime_ns`: by default the newest of theirs."""
 
-    __slots__ = ("_layout", "_segments", "access", "identity", "mtime_ns", "size")
+    __slots__ = ("_layout", "_segments", "access", "identity", "is_remote", "mtime_ns", "size")
 
     def __init__(self, segments: Sequence[Reader], mtime_ns: int | None = None) -> None:
         self._segments = segments
         self._layout = Layout([segment.size for segment in segments])
         self.size = self._layout.size
+        self.is_remote = len(segments) > 1 and any(segment.is_remote for segment in segments)
         self.access = of_parts(segment.access for segment in segments)
         self.identity = identity_of(segment.identity for segment in segments)
         if mtime_ns is None:
@@ -100,6 +101,9 @@ class Segmented(Reader):
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`."""
         filled = 0
+        if wait and self.is_remote:
+            for index, start, count in self._layout.pieces(offset, len(buffer)):
+                self._segments[index].prefetch(start, start + count)
         for index, start, count in self._layout.pieces(offset, len(buffer)):
             piece = buffer[filled : filled + count]
             self._segments[index].readinto(piece, start, wait=wait)

@@ -18,7 +18,7 @@ from zarrfuse.errors import NotFound
 from zarrfuse.fuse.nodes import Directory, Node, Nodes
 from zarrfuse.fuse.scan import Scan
 from zarrfuse.fuse.workers import Workers
-from zarrfuse.stores.base import Entry
+from zarrfuse.stores.base import UNKNOWN_SIZE, Entry
 from zarrfuse.views.base import Folder
 from zarrfuse.views.control_files import CONTROL_NAME
 
@@ -41,9 +41,15 @@ class OpenFolder:
 
 
 class Folders:
-    """Looks names up and lists folders. Listings are cached for `ttl_s` seconds."""
+    """Looks names up and lists folders. Listings are cached for `ttl_s` seconds.
 
-    def __init__(self, nodes: Nodes, workers: Workers, ttl_s: float) -> None:
+    `lists_all`: see `Store.lists_all`.
+    """
+
+    def __init__(
+        self, nodes: Nodes, workers: Workers, ttl_s: float, *, lists_all: bool = True
+    ) -> None:
+        self._lists_all = lists_all
         self._nodes = nodes
         self._workers = workers
         self._ttl_s = ttl_s
@@ -123,9 +129,10 @@ class Folders:
         """
         if self.is_fresh(directory) and name != CONTROL_NAME:  # of which no listing tells
             entry = directory.listing.entries.get(name)
-            if entry is None:
+            if entry is None and self._lists_all:
                 raise NotFound(f"no {name} in {directory.folder.path or 'the root'}")
-            return entry
+            if entry is not None and entry.size != UNKNOWN_SIZE:
+                return entry
         if self._moving:
             return None
         try:

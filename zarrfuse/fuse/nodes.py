@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from zarrfuse.errors import Stale
 from zarrfuse.fuse.file import File
 from zarrfuse.fuse.listing import Listing
-from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.stores.base import UNKNOWN_SIZE, Entry, Kind
 from zarrfuse.views.base import Folder
 from zarrfuse.views.control_files import is_live
 
@@ -102,10 +102,13 @@ class Node(msgspec.Struct, eq=False, gc=False):
 def is_same(known: Entry, entry: Entry) -> bool:
     """Whether two entries of a name are of the same file.
 
-    In stores without identities, a file with another size or time is another file.
+    In stores without identities, a file with another size or time is another file. One of unknown size
+    is the one that is found.
     """
     if known.kind is not entry.kind:
         return False
+    if UNKNOWN_SIZE in (known.size, entry.size):
+        return True
     if known.identity and entry.identity:
         return known.identity == entry.identity
     return known.kind is not Kind.FILE or is_unchanged(known, entry)

@@ -73,8 +73,8 @@ class Operations(pyfuse3.Operations):
     """Serves the tree below `root`; `writable`: also for writing.
 
     `ttl_s`: how long the kernel may cache dentries and attributes, in seconds. `xattrs`: whether there are
-    extended attributes. `about`: members of `.zarrfuse/status.json` before its counters; `cache`: returns
-    those on the cache of decoded chunks.
+    extended attributes. `about`: members of `.zarrfuse/status.json` before its counters; `counted`: returns
+    those of caches and servers. `lists_all`: see `Store.lists_all`.
     """
 
     supports_dot_lookup = False  # inode numbers mean nothing once they are forgotten
@@ -91,7 +91,8 @@ class Operations(pyfuse3.Operations):
         xattrs: bool = False,
         tuning: Tuning | None = None,
         about: Mapping[str, Any] | None = None,
-        cache: Callable[[], Mapping[str, Any]] | None = None,
+        counted: Callable[[], Mapping[str, Any]] | None = None,
+        lists_all: bool = True,
     ) -> None:
         super().__init__()
         tuning = tuning or Tuning()
@@ -100,7 +101,7 @@ class Operations(pyfuse3.Operations):
         self.requests = 0
         self._workers = Workers(tuning.threads, tuning.store_timeout_s)
         self._nodes = Nodes(RootWithControl(root, ControlFolder(self.status, root)), root_entry)
-        self._folders = Folders(self._nodes, self._workers, ttl_s)
+        self._folders = Folders(self._nodes, self._workers, ttl_s, lists_all=lists_all)
         self._files = Files(
             self._nodes, self._folders, self._workers, pushed_bytes=tuning.pushed_bytes
         )
@@ -111,7 +112,7 @@ class Operations(pyfuse3.Operations):
         self._space = space
         self._xattrs = xattrs
         self._about = about or {}
-        self._cache = cache
+        self._counted = counted
         self._started = time.monotonic()
 
     async def serve(self, most_requests: int) -> None:
@@ -137,7 +138,7 @@ class Operations(pyfuse3.Operations):
             "kernel_lookups": self._nodes.lookups,
             "open_files": len(self._files),
             "open_folders": len(self._listed),
-            **({} if self._cache is None else {"cache": dict(self._cache())}),
+            **({} if self._counted is None else self._counted()),
             **self.failures.status(),
             **(written if self.writable else {}),
         }

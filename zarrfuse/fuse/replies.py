@@ -15,7 +15,7 @@ from zarrfuse.errors import Corrupt
 from zarrfuse.fuse.folders import OpenFolder
 from zarrfuse.fuse.nodes import Node, Nodes, is_same
 from zarrfuse.stores.access import Access
-from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.stores.base import UNKNOWN_SIZE, Entry, Kind
 
 OWN_OFFSETS = 2
 """How many offsets "." and ".." take, before those of the names."""
@@ -87,6 +87,8 @@ class Replies:
 
     def _filled(self, entry: Entry, number: int, *, live: bool) -> pyfuse3.EntryAttributes:
         size, kind, access = entry.size, entry.kind, entry.access
+        if size == UNKNOWN_SIZE:  # the kernel is not to keep it: who looks at the name asks for it
+            size, live = 0, True
         if not 0 <= size <= _LARGEST_SIZE:
             raise Corrupt(f"{entry.name} claims to have {size} bytes")
         if kind is Kind.FILE and not live and not entry.denied:  # nearly all that is told of
@@ -162,7 +164,8 @@ class Replies:
                         node = nodes.found(parent, entry)
                         filled = self.attributes(node)
                 else:
-                    node.update(entry)
+                    if entry.size != UNKNOWN_SIZE:
+                        node.update(entry)
                     filled = self.attributes(node, live=live)
             except (ValueError, OverflowError, Corrupt) as error:  # what no kernel takes
                 self._failed("readdir", Corrupt(f"{entry.name!r} cannot be shown: {error}"))

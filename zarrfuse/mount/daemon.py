@@ -28,7 +28,8 @@ from zarrfuse.fuse import eager
 from zarrfuse.fuse.operations import Operations
 from zarrfuse.mount import kernel_mounts
 from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
-from zarrfuse.stores.opening import is_url, open_store
+from zarrfuse.stores.cache import ByteCache, default_cache_bytes
+from zarrfuse.stores.opening import is_url, open_store, printable_source
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.recovered_view import rolled_forward
 from zarrfuse.views.base import Folder
@@ -36,7 +37,7 @@ from zarrfuse.views.choice import open_view
 from zarrfuse.views.chunks.journals import judge_of
 from zarrfuse.views.first_look import LOOKED_FOR_S, first_look
 from zarrfuse.views.images.imports import prepare
-from zarrfuse.views.source import default_cache_bytes, root_name
+from zarrfuse.views.source import root_name
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,10 @@ def mount(config: MountConfig) -> str | None:
 
 def _opened(config: MountConfig) -> Store:
     return open_store(
-        config.source, follow_symlinks=config.follow_symlinks, writable=config.read_write
+        config.source,
+        follow_symlinks=config.follow_symlinks,
+        writable=config.read_write,
+        remote=config.remote,
     )
 
 
@@ -128,12 +132,10 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
     `ready`: called when the mount answers, with a sentence if the store seems to hold no Zarr.
     """
     ttl_s = config.cache_ttl_s
-    if ttl_s is None:
+    if ttl_s is None or store.keeps_names:
         ttl_s = PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
-    cache = None
-    if VIEWS[config.view].decodes:
-        from zarrfuse.stores.cache import ByteCache  # noqa: PLC0415  # other views do without
-
+    cache = store.cache
+    if cache is None and VIEWS[config.view].decodes:
         asked = config.cache_bytes
         cache = ByteCache(default_cache_bytes() if asked is None else asked)
     commits = None
@@ -166,11 +168,12 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
         about={
             "version": __version__,
             "pid": os.getpid(),
-            "source": config.source,
+            "source": printable_source(config.source),
             "mountpoint": config.mountpoint,
             "view": config.view,
         },
-        cache=None if cache is None else cache.status,
+        counted=lambda: ({} if cache is None else {"cache": cache.status()}) | store.status(),
+        lists_all=store.lists_all,
     )
     _settle_process()
     if VIEWS[config.view].decodes:
@@ -206,7 +209,7 @@ class _Look:
     """A first look at a source, in a thread, while it is being mounted."""
 
     def __init__(self, source: str, store: Store) -> None:
-        self._source = source
+        self._source = printable_source(source)
         self._store = store
         self._problem: str | None = None
         self._thread = threading.Thread(target=self._look, name="zarrfuse-look", daemon=True)
@@ -243,7 +246,7 @@ def _settle_process() -> None:
 
 def _mount(operations: Operations, config: MountConfig) -> None:
     """Call `pyfuse3.init`. If it fails, the output of libfuse is the reason in the error."""
-    name = config.source.encode("ascii", "backslashreplace").decode()
+    name = printable_source(config.source).encode("ascii", "backslashreplace").decode()
     options = ["subtype=zarrfuse", f"fsname={_escaped(name)}"]
     options += filter(_is_for_libfuse, config.options)  # of two that contradict, the last counts
     if config.allow_other:

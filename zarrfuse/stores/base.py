@@ -111,11 +111,16 @@ class Store(Protocol):
     """Whether stored data never changes, so that the kernel may cache it without limit."""
     cache: ByteCache | None = None
     """The cache of a store that has one, which what is decoded of its bytes shares."""
+    keeps_names: bool = False
+    """Whether it keeps names for a time of its own, so that the kernel need not."""
     lists_all: bool = True
     """Whether what is not listed is not there."""
 
-    def look_up_soon(self, keys: Iterable[str]) -> None:
-        """Say that `stat` of these keys follows. Returns without waiting."""
+    def look_up_soon(self, keys: Iterable[str], *, to_read: bool = False) -> None:
+        """Say that `stat` of these keys follows or, `to_read`, that they will be read from the first byte.
+
+        Returns without waiting.
+        """
         return
 
     def status(self) -> dict[str, object]:

@@ -4,13 +4,17 @@ Owns what is dropped first, and that threads that need the same value wait for t
 by what decodes chunks or renders files. It must not know what the values are: they have a size (`nbytes`).
 """
 
+import os
 import threading
 from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from cachetools import LRUCache
 
 from zarrfuse.errors import ZarrfuseError
+
+_LARGEST_DEFAULT = 256 << 20
 
 
 class Sized(Protocol):
@@ -176,3 +180,18 @@ class _Kept(LRUCache[Hashable, Any]):
     def __delitem__(self, key: Hashable, *rest: Any) -> None:
         self.cold.pop(key, None)
         super().__delitem__(key, *rest)
+
+
+def default_cache_bytes() -> int:
+    """The default size of a cache of chunks, in bytes.
+
+    A quarter of the memory of this machine or container, and at most 256 MiB.
+    """
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+    except OSError:
+        limit = "max"
+    if limit.isdigit():
+        memory = min(memory, int(limit))
+    return min(_LARGEST_DEFAULT, memory // 4)

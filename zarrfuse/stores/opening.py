@@ -20,6 +20,25 @@ def is_url(source: str) -> bool:
     return scheme_of(source) is not None
 
 
+def printable_source(source: str) -> str:
+    """A source without what may be secret: of a URL, the user and password, and the query."""
+    if scheme_of(source) is None:
+        return source
+    address = source.partition("?")[0].partition("#")[0]
+    scheme, _, rest = address.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def secrets_of(source: str) -> list[str]:
+    """What of a URL may be secret: user and password, and the query."""
+    if scheme_of(source) is None:
+        return []
+    address, _, query = source.partition("?")
+    user, at, _ = address.partition("://")[2].partition("/")[0].rpartition("@")
+    return [part for part in (user if at else "", query) if part]
+
+
 def open_store(
     source: str,
     *,

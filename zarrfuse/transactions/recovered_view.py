@@ -11,7 +11,7 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakValueDictionary
 
@@ -115,6 +115,8 @@ class RolledForward(Store):
         self.inner = inner
         self._judge = judge
         self.permanent = inner.permanent
+        self.cache, self.keeps_names = inner.cache, inner.keeps_names
+        self.lists_all = inner.lists_all
         self._is_local = own_folder_of(inner) is not None
         self._every_s = LOOK_EVERY_S if self._is_local else LOOK_EVERY_S_WITHOUT_ROOT
         self._guard = threading.Lock()
@@ -128,6 +130,14 @@ class RolledForward(Store):
         return getattr(self.inner, name)
 
     # -- base.Store
+
+    def look_up_soon(self, keys: Iterable[str], *, to_read: bool = False) -> None:
+        """See `base.Store`."""
+        self.inner.look_up_soon(keys, to_read=to_read)
+
+    def status(self) -> dict[str, object]:
+        """See `base.Store`."""
+        return self.inner.status()
 
     def scan(self, folder: str, *, follow: bool = True) -> Iterator[Entry]:
         """See `base.Store`."""

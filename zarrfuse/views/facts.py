@@ -10,7 +10,7 @@ from typing import Any
 from zarrfuse.spec.active import Active, add_facts
 from zarrfuse.spec.concat_parts import Part
 from zarrfuse.spec.node import Node
-from zarrfuse.stores.base import Entry, Kind
+from zarrfuse.stores.base import UNKNOWN_SIZE, Entry, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,8 @@ def kind_and_size(entry: Entry | None) -> dict[str, Any]:
     """The members `kind` and `size` of `Facts` for an entry; none for no entry."""
     if entry is None:
         return {}
-    return {"kind": entry.kind, "size": entry.size if entry.kind is Kind.FILE else None}
+    is_told = entry.kind is Kind.FILE and entry.size != UNKNOWN_SIZE
+    return {"kind": entry.kind, "size": entry.size if is_told else None}
 
 
 def _known(**members: Any) -> dict[str, Any]:

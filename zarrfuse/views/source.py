@@ -4,7 +4,6 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from zarrfuse.config import FORMATS
@@ -14,8 +13,6 @@ from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.opening import ZIP_ENDINGS
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.views.chunks.view import ChunksView
-
-_LARGEST_DEFAULT = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -56,18 +53,3 @@ def root_name(source: str) -> str:
     for ending in ZIP_ENDINGS:
         name = name.removesuffix(ending)
     return title_of(name)
-
-
-def default_cache_bytes() -> int:
-    """The default size of the cache of decoded chunks, in bytes.
-
-    A quarter of the memory of this machine or container, and at most 256 MiB.
-    """
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
-    except OSError:
-        limit = "max"
-    if limit.isdigit():
-        memory = min(memory, int(limit))
-    return min(_LARGEST_DEFAULT, memory // 4)

@@ -17,7 +17,7 @@ from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotFound, Stale
 from zarrfuse.spec.paths import name_of, split
 from zarrfuse.stores.base import OWN_NAME, UNKNOWN_SIZE, Entry, Kind, Reader, Store
-from zarrfuse.stores.cache import ByteCache
+from zarrfuse.stores.cache import ByteCache, default_cache_bytes
 from zarrfuse.stores.remote.blocks import BLOCK_BYTES, Blocks, Remote
 from zarrfuse.stores.remote.calls import Calls, Patience
 from zarrfuse.stores.remote.disk import DiskBlocks
@@ -34,11 +34,12 @@ _NAME_BYTES = 255  # Linux
 _SMALL_BYTES = 2 << 20  # files that are fetched ahead of others of their folder
 _FILES_AHEAD = 64
 _FOLDERS_AHEAD = 16
-_DEFAULT_CACHE_BYTES = 256 << 20
 
 
 class RemoteStore(Store):
     """Implements `base.Store` over `requests`."""
+
+    keeps_names = True
 
     def __init__(self, requests: Requests, config: RemoteConfig) -> None:
         self.permanent = requests.permanent or config.ttl_s == float("inf")
@@ -48,7 +49,7 @@ class RemoteStore(Store):
         self._timeout_s = config.timeout_s
         self._calls = Calls(Patience(config.timeout_s))
         asked = config.cache_bytes
-        self.cache = cache = ByteCache(_DEFAULT_CACHE_BYTES if asked is None else asked)
+        self.cache = cache = ByteCache(default_cache_bytes() if asked is None else asked)
         self._disk = (
             DiskBlocks(config.cache_dir, config.cache_disk_bytes) if config.cache_dir else None
         )
@@ -115,10 +116,10 @@ class RemoteStore(Store):
             return True
         return known == reader.remote.found
 
-    def look_up_soon(self, keys: Iterable[str]) -> None:
+    def look_up_soon(self, keys: Iterable[str], *, to_read: bool = False) -> None:
         """See `base.Store`."""
         for key in keys:
-            LOOP.submit(self._find_ahead(key))
+            LOOP.submit(self._fetch_ahead(key) if to_read else self._find_ahead(key))
 
     def readlink(self, key: str) -> str:
         """See `base.Store`. Remote stores have no symlinks."""

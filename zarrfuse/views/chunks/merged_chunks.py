@@ -17,7 +17,7 @@ from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.paths import folder_of, join
 from zarrfuse.stores.access import both, of_parts, way_through
-from zarrfuse.stores.base import Entry, Kind, Reader, Store
+from zarrfuse.stores.base import UNKNOWN_SIZE, Entry, Kind, Reader, Store
 from zarrfuse.transactions.snapshot import snapshot
 from zarrfuse.views.facts import PartFacts
 
@@ -196,6 +196,9 @@ class MergedChunks:
             if name.endswith(head):
                 chunk = name[: len(name) - len(head)]
                 if chunk and self.is_chunk(chunk):
+                    if not self._from.store.lists_all:  # a request for each chunk is too many
+                        yield chunk, Entry(chunk, Kind.FILE, UNKNOWN_SIZE, 0)
+                        continue
                     try:
                         part = self._stat(join(self._folder, chunk + suffix), True)
                     except (NotFound, Denied):
@@ -204,6 +207,8 @@ class MergedChunks:
                         yield chunk, part
 
     def _stat_all(self, keys: Sequence[str], wait: bool) -> list[Entry | None]:
+        if wait and len(keys) > 1:
+            self._from.store.look_up_soon(keys)
         entries: list[Entry | None] = []
         for key in keys:
             try:
@@ -227,6 +232,8 @@ class MergedChunks:
         return replace(entry, access=access)
 
     def _open_all(self, keys: Sequence[str], wait: bool) -> list[Reader | None]:
+        if wait and len(keys) > 1:
+            self._from.store.look_up_soon(keys, to_read=True)
         if len(keys) <= self._from.open_parts:
             try:
                 return self._held(keys, wait)
@@ -266,10 +273,11 @@ class MergedChunks:
 
 def _summed(name: str, parts: Sequence[Entry]) -> Entry:
     """The entry of a chunk of these parts. It permits what all of them permit."""
+    sizes = [part.size for part in parts]
     return Entry(
         name,
         Kind.FILE,
-        sum(part.size for part in parts),
+        UNKNOWN_SIZE if UNKNOWN_SIZE in sizes else sum(sizes),
         _time_of(parts),
         identity=identity_of(part.identity for part in parts),
         access=of_parts(part.access for part in parts),

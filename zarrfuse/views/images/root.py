@@ -2,11 +2,11 @@
 
 from math import inf
 
-from zarrfuse.stores.cache import ByteCache
+from zarrfuse.stores.cache import ByteCache, default_cache_bytes
 from zarrfuse.views.base import Folder
 from zarrfuse.views.images.folder import images_root
 from zarrfuse.views.images.nodes import Images
-from zarrfuse.views.source import ViewSource, default_cache_bytes
+from zarrfuse.views.source import ViewSource
 
 
 def root(source: ViewSource) -> Folder:
