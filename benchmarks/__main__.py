@@ -25,7 +25,7 @@ from benchmarks.writing import (
     writing_measurements,
     zarrfuse_writable,
 )
-from zarrfuse.views.source import default_cache_bytes
+from zarrfuse.stores.cache import default_cache_bytes
 
 T = TypeVar("T")
 

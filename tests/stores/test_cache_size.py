@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from zarrfuse.views.source import default_cache_bytes
+from zarrfuse.stores.cache import default_cache_bytes
 
 MIB = 1 << 20
 
@@ -32,5 +32,5 @@ def test_a_quarter_of_memory_and_at_most_256_mib(
         return limit + "\n"
 
     monkeypatch.setattr(os, "sysconf", of_system.__getitem__)
-    monkeypatch.setattr("zarrfuse.views.source.Path.read_text", read_text)
+    monkeypatch.setattr("zarrfuse.stores.cache.Path.read_text", read_text)
     assert default_cache_bytes() == kept_mib * MIB
