@@ -4,13 +4,11 @@ Used by `reading` for the blocks of a file, and by `siblings` for the names of a
 what lies at a position.
 
 Programs use positions nearly in order: the kernel reads ahead on its own and several threads share a list.
-So a stream goes on where a position is used up to `_NEAR` before or behind the last one. Its window doubles
-with each that goes on.
+So a stream goes on where a position is used a few before or behind the last one. Its window doubles with
+each that goes on.
 """
 
 import threading
-
-_NEAR = 8
 
 
 class _Stream:
@@ -25,12 +23,13 @@ class _Stream:
 class Streams:
     """Up to `most` streams of positions; of each, at most `window` positions are wanted ahead.
 
-    For any thread.
+    `near`: how far out of order positions of one stream are. For any thread.
     """
 
-    __slots__ = ("_lock", "_most", "_streams", "_window")
+    __slots__ = ("_lock", "_most", "_near", "_streams", "_window")
 
-    def __init__(self, most: int, window: int) -> None:
+    def __init__(self, most: int, window: int, near: int) -> None:
+        self._near = near
         self._most = most
         self._window = window
         self._streams: list[_Stream] = []
@@ -69,6 +68,6 @@ class Streams:
 
     def _find(self, first: int) -> _Stream | None:
         for stream in self._streams:
-            if stream.last - _NEAR <= first <= stream.last + 1 + _NEAR:
+            if stream.last - self._near <= first <= stream.last + 1 + self._near:
                 return stream
         return None

@@ -18,6 +18,7 @@ from zarrfuse.stores.remote.requests import Found
 
 _STREAMS = 4
 _WINDOW_BLOCKS = 32
+_NEAR = 2  # blocks: the kernel has some MiB under way, in any order
 _MOST_NEIGHBOURS = 8
 _JUMPS_FOR_TWICE = 16
 
@@ -46,7 +47,7 @@ class RemoteReader(Reader):
         self._blocks = blocks
         self._timeout_s = timeout_s
         self._on_stale = on_stale
-        self._streams = Streams(_STREAMS, _WINDOW_BLOCKS)
+        self._streams = Streams(_STREAMS, _WINDOW_BLOCKS, _NEAR)
         self._jumps = 0
         self._fits = found.size <= blocks.cache.capacity_bytes // 2
         self._closed = False

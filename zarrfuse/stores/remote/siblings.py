@@ -16,6 +16,7 @@ from zarrfuse.stores.remote.ahead import Streams
 _FOLDERS = 64
 _MOST_NAMES = 100_000
 _STREAMS = 16
+_NEAR = 8  # names: of as many threads that share a list
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -51,7 +52,7 @@ class _Names:
     def __init__(self, names: Iterable[str], window: int) -> None:
         self.order = sorted(names, key=_natural)
         self.position = {name: index for index, name in enumerate(self.order)}
-        self.streams = Streams(_STREAMS, window)
+        self.streams = Streams(_STREAMS, window, _NEAR)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -1,0 +1,127 @@
+"""The cache on the disk: what survives, what is found out, what goes."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zarrfuse.errors import SourceError
+from zarrfuse.stores.remote.disk import DiskBlocks
+
+MIB = 1 << 20
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_a_block_survives_a_restart(tmp_path):
+    DiskBlocks(str(tmp_path / "cache"), 10 * MIB).put("s3://a\0key\0v1\0000", b"x" * 1000)
+    assert DiskBlocks(str(tmp_path / "cache"), 10 * MIB).get("s3://a\0key\0v1\0000") == b"x" * 1000
+
+
+def test_another_version_is_another_block(tmp_path):
+    disk = DiskBlocks(str(tmp_path), 10 * MIB)
+    disk.put("key v1", b"one")
+    assert disk.get("key v2") is None
+
+
+def test_only_the_user_reads_it(tmp_path):
+    disk = DiskBlocks(str(tmp_path / "cache"), 10 * MIB)
+    disk.put("key", b"private")
+    (file,) = files(tmp_path)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "cache").stat().st_mode) == 0o700
+
+
+def test_a_folder_that_others_may_write_is_refused(tmp_path):
+    tmp_path.chmod(0o777)
+    with pytest.raises(SourceError, match="can be written by others"):
+        DiskBlocks(str(tmp_path), MIB)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(SourceError, match="the cache folder"):
+        DiskBlocks(str(tmp_path / "file" / "cache"), MIB)
+
+
+@pytest.mark.parametrize("spoil", ["cut", "flipped", "longer", "empty", "exchanged"])
+def test_a_torn_or_tampered_block_is_missing_and_deleted(tmp_path, spoil):
+    disk = DiskBlocks(str(tmp_path), 10 * MIB)
+    disk.put("key", b"y" * 5000)
+    (file,) = files(tmp_path)
+    data = file.read_bytes()
+    if spoil == "exchanged":  # a whole block, of another name
+        disk.put("other", b"z" * 5000)
+        (other,) = (path for path in files(tmp_path) if path != file)
+        os.replace(other, file)
+    else:
+        file.write_bytes(
+            {
+                "cut": data[:-1],
+                "flipped": data[:100] + bytes([data[100] ^ 1]) + data[101:],
+                "longer": data + b"y",
+                "empty": b"",
+            }[spoil]
+        )
+    assert disk.get("key") is None
+    assert not files(tmp_path)
+    disk.put("key", b"y" * 5000)
+    assert disk.get("key") == b"y" * 5000
+
+
+def test_what_was_used_least_recently_goes_first(tmp_path):
+    disk = DiskBlocks(str(tmp_path), 10 * 1100)
+    for number in range(10):
+        disk.put(f"key {number}", bytes(1000))
+        for file in files(tmp_path):
+            if file.stat().st_mtime_ns > 10**18:  # just now: as old as its number says
+                os.utime(file, ns=(0, (number + 1) * 10**9))
+    assert disk.get("key 0") is not None  # and so it is used just now
+    for number in range(10, 13):
+        disk.put(f"key {number}", bytes(1000))
+    assert disk.get("key 0") is not None
+    assert disk.get("key 1") is None
+    assert disk.get("key 12") is not None
+    assert sum(file.stat().st_size for file in files(tmp_path)) <= 10 * 1100
+
+
+def test_two_processes_stay_below_the_limit_together(tmp_path):
+    script = (
+        "import sys; from zarrfuse.stores.remote.disk import DiskBlocks\n"
+        "disk = DiskBlocks(sys.argv[1], 200_000)\n"
+        "for number in range(300):\n"
+        "    disk.put(f'{sys.argv[2]} {number}', bytes(2000) + sys.argv[2].encode())\n"
+        "    found = disk.get(f'{sys.argv[3]} {number}')\n"
+        "    assert found in (None, bytes(2000) + sys.argv[3].encode())\n"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), own, other])
+        for own, other in (("a", "b"), ("b", "a"))
+    ]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    DiskBlocks(str(tmp_path), 200_000)
+    assert sum(file.stat().st_size for file in files(tmp_path)) <= 200_000
+
+
+def test_a_disk_that_takes_nothing_is_no_error(tmp_path):
+    disk = DiskBlocks(str(tmp_path / "cache"), MIB)
+    os.rmdir(tmp_path / "cache")
+    (tmp_path / "cache").write_bytes(b"")
+    disk.put("key", b"data")
+    assert disk.get("key") is None
+
+
+def test_what_a_killed_process_left_is_deleted(tmp_path):
+    disk = DiskBlocks(str(tmp_path), MIB)
+    disk.put("key", b"data")
+    left = files(tmp_path)[0].parent / ".tmp-left"
+    left.write_bytes(b"half")
+    os.utime(left, ns=(0, 0))
+    again = DiskBlocks(str(tmp_path), MIB)
+    assert not left.exists()
+    assert again.get("key") == b"data"
