@@ -12,7 +12,7 @@ from zarrfuse.errors import NotFound, Stale
 from zarrfuse.stores.remote.requests import Found, Listing
 
 Trouble = Callable[[str, str], BaseException | float | None]
-"""Called with the request (`find`, `list`, `get`) and the path: an error to raise, seconds to wait, None."""
+"""Called with a request (`find`, `list`, `get`) and its path: an error to raise, or seconds to wait."""
 
 
 @dataclass
