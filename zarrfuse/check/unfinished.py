@@ -13,7 +13,8 @@ from zarrfuse.check.findings import Fault, Finding
 from zarrfuse.check.rules import WRITING
 from zarrfuse.errors import Corrupt, Denied, NotFound, SourceError, ZarrfuseError, guarded, text_of
 from zarrfuse.stores.base import OWN_NAME, Store, WritableStore
-from zarrfuse.stores.opening import ZIP_ENDINGS, open_store
+from zarrfuse.stores.opening import open_store
+from zarrfuse.stores.zip.file import ZIP_ENDINGS
 from zarrfuse.transactions import journal as journals
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.journal import Refused

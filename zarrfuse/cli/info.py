@@ -16,7 +16,8 @@ from zarrfuse.mount import kernel_mounts
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.spec.paths import join, name_of, split
 from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.stores.opening import ZIP_ENDINGS, is_url, open_store, printable_source
+from zarrfuse.stores.opening import is_url, open_store, printable_source
+from zarrfuse.stores.zip.file import ZIP_ENDINGS
 from zarrfuse.transactions.recovered_view import rolled_forward
 from zarrfuse.views.choice import open_view
 from zarrfuse.views.chunks.journals import judge_of

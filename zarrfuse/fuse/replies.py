@@ -71,13 +71,15 @@ class Replies:
         filled.st_uid = access.uid
         filled.st_gid = access.gid
 
-    def attributes(self, node: Node, *, live: bool = False) -> pyfuse3.EntryAttributes:
-        """The attributes of a node; `live`: the kernel must not cache them.
+    def attributes(
+        self, node: Node, *, live: bool = False, listed: bool = False
+    ) -> pyfuse3.EntryAttributes:
+        """The attributes of a node; `live`: the kernel must not cache them; `listed`: in a listing.
 
         Raises `Corrupt` for a size that no file can have, which stores, parts or metadata may claim.
         """
         entry = node.now
-        filled = self._filled(entry, node.number, live=live or _is_live(node))
+        filled = self._filled(entry, node.number, live=live or _is_live(node), listed=listed)
         if node.file is not None:
             if node.file.is_made:
                 filled.entry_timeout = 0  # it may never be stored
@@ -85,9 +87,11 @@ class Replies:
                 filled.st_nlink = 0
         return filled
 
-    def _filled(self, entry: Entry, number: int, *, live: bool) -> pyfuse3.EntryAttributes:
+    def _filled(
+        self, entry: Entry, number: int, *, live: bool, listed: bool = False
+    ) -> pyfuse3.EntryAttributes:
         size, kind, access = entry.size, entry.kind, entry.access
-        if size == UNKNOWN_SIZE:  # the kernel is not to keep it: who looks at the name asks for it
+        if listed and size == UNKNOWN_SIZE:  # the kernel asks for it when a program looks at it
             size, live = 0, True
         if not 0 <= size <= _LARGEST_SIZE:
             raise Corrupt(f"{entry.name} claims to have {size} bytes")
@@ -159,14 +163,14 @@ class Replies:
                 name = entry.name.encode("utf-8", "surrogateescape")  # fsencode, without the call
                 if node is None:
                     if entry.links == 1:
-                        filled = self._filled(entry, nodes.last_number + 1, live=live)
+                        filled = self._filled(entry, nodes.last_number + 1, live=live, listed=True)
                     else:  # its node may be that of another name
                         node = nodes.found(parent, entry)
-                        filled = self.attributes(node)
+                        filled = self.attributes(node, listed=True)
                 else:
                     if entry.size != UNKNOWN_SIZE:
                         node.update(entry)
-                    filled = self.attributes(node, live=live)
+                    filled = self.attributes(node, live=live, listed=True)
             except (ValueError, OverflowError, Corrupt) as error:  # what no kernel takes
                 self._failed("readdir", Corrupt(f"{entry.name!r} cannot be shown: {error}"))
                 continue

@@ -153,7 +153,7 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
         shown,
         ttl_s,
         commits=commits,
-        root_name=root_name(config.source) or "root",
+        root_name=root_name(printable_source(config.source)) or "root",
         formats=config.formats,
         cache=cache,
     )

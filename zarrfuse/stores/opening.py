@@ -8,8 +8,8 @@ from zarrfuse.errors import SourceError, UnusableSource
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.object.url import SCHEMES, scheme_of
+from zarrfuse.stores.zip.file import ZIP_ENDINGS
 
-ZIP_ENDINGS = (".zip", ".ozx")
 # As typed, or as a path of this machine, which makes one slash of two.
 _REMOTE = re.compile(r"(?:(?<=/)|^)(?:[a-z][a-z0-9+]*:/|[^/@]+@[^/:]+:).*")
 _HTTP = ("http", "https")

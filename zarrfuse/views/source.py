@@ -10,7 +10,7 @@ from zarrfuse.config import FORMATS
 from zarrfuse.spec.paths import title_of
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.cache import ByteCache
-from zarrfuse.stores.opening import ZIP_ENDINGS
+from zarrfuse.stores.zip.file import ZIP_ENDINGS
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.views.chunks.view import ChunksView
 

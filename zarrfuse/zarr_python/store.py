@@ -16,8 +16,9 @@ from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S
 from zarrfuse.decoding.fill_values import is_fill
 from zarrfuse.errors import SourceError, UnusableSource
 from zarrfuse.stores.base import Store, WritableStore
-from zarrfuse.stores.opening import ZIP_ENDINGS, is_url
+from zarrfuse.stores.opening import is_url
 from zarrfuse.stores.opening import open_store as open_stored
+from zarrfuse.stores.zip.file import ZIP_ENDINGS
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.recovered_view import rolled_forward
 from zarrfuse.views.chunks.journals import judge_of

@@ -8,12 +8,14 @@ Source: APPNOTE.TXT 6.3.10, sections 4.3.12 (records), 4.3.14 to 4.3.16 (end of 
 (Zip64) and 4.6.9 (Unicode path).
 """
 
-import os
 import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from zarrfuse.errors import Stale
+from zarrfuse.stores.zip.file import ZipBytes
 
 UTF8_NAME = 0x800
 """Of the general purpose bit flags (4.4.4)."""
@@ -58,11 +60,11 @@ class Directory:
     shift: int
 
 
-def find_directory(fd: int) -> Directory:
-    """The central directory of the zip that is open as `fd`. Raises `BadZip`."""
-    file_bytes = os.fstat(fd).st_size
+def find_directory(file: ZipBytes) -> Directory:
+    """The central directory of a zip. Raises `BadZip`."""
+    file_bytes = file.size
     start = max(0, file_bytes - _LONGEST_COMMENT - _END.size)
-    tail = _read(fd, start, file_bytes)
+    tail = _read(file, start, file_bytes)
     at = len(tail) - _END.size
     if at < 0 or tail[at : at + 4] != _END_MAGIC or tail[-2:] != b"\0\0":
         at = tail.rfind(_END_MAGIC)  # it has a comment
@@ -70,7 +72,7 @@ def find_directory(fd: int) -> Directory:
         raise BadZip("it has no end of a central directory")
     size, offset = _END.unpack_from(tail, at)[5:7]
     end = start + at
-    zip64 = _end_64(fd, end)
+    zip64 = _end_64(file, end)
     if zip64 is not None:
         size, offset = zip64
         end -= _LOCATOR_64.size + _END_64.size
@@ -79,30 +81,30 @@ def find_directory(fd: int) -> Directory:
     return Directory(end - size, size, end - size - offset)
 
 
-def _end_64(fd: int, end: int) -> tuple[int, int] | None:
+def _end_64(file: ZipBytes, end: int) -> tuple[int, int] | None:
     """(size, offset) of the directory as the Zip64 end record has them, which ends before `end`."""
     at = end - _LOCATOR_64.size
     if at < 0:
         return None
-    magic, disk, _, disks = _LOCATOR_64.unpack(_read(fd, at, end))
+    magic, disk, _, disks = _LOCATOR_64.unpack(_read(file, at, end))
     if magic != _LOCATOR_64_MAGIC:
         return None
     if disk != 0 or disks > 1:
         raise BadZip("it is one of several files")
     if at < _END_64.size:
         return None
-    magic, *_, size, offset = _END_64.unpack(_read(fd, at - _END_64.size, at))
+    magic, *_, size, offset = _END_64.unpack(_read(file, at - _END_64.size, at))
     return (size, offset) if magic == _END_64_MAGIC else None
 
 
-def records(fd: int, directory: Directory) -> Iterator[Record]:
+def records(file: ZipBytes, directory: Directory) -> Iterator[Record]:
     """Every record of the directory, in its order. Raises `BadZip`."""
     data, at = b"", 0
     position, stop = directory.start, directory.start + directory.size
     unpack, header_bytes = _RECORD.unpack_from, _RECORD.size
     while position < stop or at < len(data):
         if len(data) - at < _LARGEST_RECORD and position < stop:
-            block = _read(fd, position, min(position + _BLOCK_BYTES, stop))
+            block = _read(file, position, min(position + _BLOCK_BYTES, stop))
             data, at = data[at:] + block, 0
             position += len(block)
         name_at = at + header_bytes
@@ -175,12 +177,8 @@ def _unicode_path(field: bytes, raw: bytes) -> str | None:
         return None
 
 
-def _read(fd: int, start: int, stop: int) -> bytes:
-    pieces: list[bytes] = []
-    while start < stop:
-        piece = os.pread(fd, stop - start, start)
-        if not piece:
-            raise BadZip("it became shorter while it was read")
-        pieces.append(piece)
-        start += len(piece)
-    return b"".join(pieces)
+def _read(file: ZipBytes, start: int, stop: int) -> bytes:
+    try:
+        return file.read(start, stop)
+    except Stale:
+        raise BadZip("it became shorter while it was read") from None

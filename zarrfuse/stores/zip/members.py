@@ -1,18 +1,16 @@
 """Open members of a zip: ranges of stored ones, and compressed ones inflated as far as needed.
 
-Owns the descriptor of the zip and every read from it. Used by `zip`.
+Used by `store`. It reads through `file.ZipBytes`, whether the zip lies here or on a server.
 """
 
 import errno
-import os
 import zipfile
 import zlib
-from stat import S_ISREG
 from threading import Lock
 
-from zarrfuse.errors import Corrupt, NotSupported, SourceError, Stale
+from zarrfuse.errors import Corrupt, NotSupported, ZarrfuseError
 from zarrfuse.stores.base import Reader
-from zarrfuse.stores.descriptor import is_remote, read_full
+from zarrfuse.stores.zip.file import ZipBytes
 from zarrfuse.stores.zip.tree import DAMAGED, INTACT, Members
 
 _WHOLE_BYTES = 16 * 2**20  # compressed members up to this size are inflated whole
@@ -24,56 +22,16 @@ _FED_BYTES = {zipfile.ZIP_DEFLATED: _BLOCK_BYTES, zipfile.ZIP_BZIP2: 64}
 _FED_BYTES_OF_OTHERS = 4096
 
 
-class ZipFileDescriptor:
-    """The descriptor of the zip, closed with the last of the store and its readers.
-
-    Not earlier: a reader at work in another thread would read from whatever file the kernel gave
-    the same number next.
-    """
-
-    __slots__ = ("_identity", "_remote", "fd", "mtime_ns", "path")
-
-    def __init__(self, path: str) -> None:
-        self.fd = -1
-        self.path = path
-        # O_NONBLOCK: a FIFO named as a zip must not hang.
-        self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        if not S_ISREG(os.fstat(self.fd).st_mode):
-            raise SourceError(f"{path} is not a zip file: it is no file at all")
-        self._identity, self.mtime_ns = self._look()
-        self._remote = is_remote(self.fd)
-
-    def __del__(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-
-    def _look(self) -> tuple[tuple[int, int, int, int], int]:
-        status = os.fstat(self.fd)
-        identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-        return identity, status.st_mtime_ns
-
-    def check_unchanged(self, *, wait: bool = True) -> None:
-        """Raises `Stale` when the zip was written to since it was opened."""
-        if self._remote and not wait:
-            raise BlockingIOError(errno.EAGAIN, "the file system may have to ask a server")
-        if self._look()[0] != self._identity:
-            raise Stale(f"{self.path} was changed while it was mounted")
-
-    def readinto(self, buffer: memoryview, offset: int, *, wait: bool) -> None:
-        """Fill `buffer`; without waiting, from the page cache alone (`RWF_NOWAIT`)."""
-        # Every range was inside the file when the zip was opened.
-        read_full(self.fd, buffer, offset, self.path, wait=wait)
-
-
 class StoredReader(Reader):
     """An open member whose bytes lie in the zip as they are. Implements `base.Reader`."""
 
-    __slots__ = ("_file", "_key", "_members", "_number", "_place", "mtime_ns", "size")
+    __slots__ = ("_file", "_key", "_members", "_number", "_place", "is_remote", "mtime_ns", "size")
 
     def __init__(
-        self, file: ZipFileDescriptor, key: str, members: Members, number: int, mtime_ns: int
+        self, file: ZipBytes, key: str, members: Members, number: int, mtime_ns: int
     ) -> None:
-        self._file: ZipFileDescriptor | None = file
+        self._file: ZipBytes | None = file
+        self.is_remote = file.is_remote
         self._key = key
         self._members = members
         self._number = number
@@ -91,9 +49,12 @@ class StoredReader(Reader):
         if buffer and not self._members.flags[self._number] & INTACT:
             self._check(file, buffer, offset, wait=wait)
 
-    def _check(
-        self, file: ZipFileDescriptor, buffer: memoryview, offset: int, *, wait: bool
-    ) -> None:
+    def prefetch(self, start: int, stop: int) -> None:
+        """See `base.Reader`."""
+        if self._file is not None:
+            self._file.prefetch(self._place + start, self._place + stop)
+
+    def _check(self, file: ZipBytes, buffer: memoryview, offset: int, *, wait: bool) -> None:
         """Go on with the CRC if these bytes go on from where it is, and compare it at the end.
 
         Threads that do this at once need no lock: what one of them stores is right whenever that is.
@@ -124,14 +85,14 @@ class _Compressed:
 
     __slots__ = ("_file", "_most", "_position")
 
-    def __init__(self, file: ZipFileDescriptor, position: int, method: int) -> None:
+    def __init__(self, file: ZipBytes, position: int, method: int) -> None:
         self._file = file
         self._position = position
         self._most = _FED_BYTES.get(method, _FED_BYTES_OF_OTHERS)
 
     def read(self, size: int, /) -> bytes:
         """The next at most `size` bytes; `ZipExtFile` asks for none behind the member's."""
-        data = os.pread(self._file.fd, min(size, self._most), self._position)
+        data = self._file.read(self._position, self._position + min(size, self._most))
         self._position += len(data)
         return data
 
@@ -160,7 +121,7 @@ class InflatingReader(Reader):
     )
 
     def __init__(
-        self, file: ZipFileDescriptor, key: str, members: Members, number: int, mtime_ns: int
+        self, file: ZipBytes, key: str, members: Members, number: int, mtime_ns: int
     ) -> None:
         self.size = members.size[number]
         self.mtime_ns = mtime_ns
@@ -249,6 +210,9 @@ class InflatingReader(Reader):
             raise
         # What damaged data makes the four decoders raise has no common base: zlib.error, LZMAError,
         # OSError without a number from bz2, EOFError, struct.error, BadZipFile for the CRC.
+        except ZarrfuseError:  # the server, not the data
+            self._stream = None
+            raise
         except Exception as error:
             if isinstance(error, OSError) and error.errno is not None:  # the disk, not the data
                 self._stream = None

@@ -38,14 +38,15 @@ from zarrfuse.errors import (
     NotAFolder,
     NotFound,
     NotSupported,
-    SourceDenied,
     SourceError,
+    ZarrfuseError,
 )
 from zarrfuse.spec.paths import name_of
-from zarrfuse.stores.access import Access, as_folder
+from zarrfuse.stores.access import as_folder
 from zarrfuse.stores.base import Entry, Kind, Reader, Store
 from zarrfuse.stores.zip.directory import RENAMED, UTF8_NAME, BadZip, find_directory, records
-from zarrfuse.stores.zip.members import InflatingReader, StoredReader, ZipFileDescriptor, closed
+from zarrfuse.stores.zip.file import LocalZip, ZipBytes
+from zarrfuse.stores.zip.members import InflatingReader, StoredReader, closed
 from zarrfuse.stores.zip.tree import LARGEST, Link, Node, Tree, mtime_ns
 
 _log = logging.getLogger(__name__)
@@ -65,33 +66,30 @@ _PATCH = 0x20
 class ZipStore(Store):
     """The members of one zip. Implements `base.Store`.
 
-    Raises `SourceError` when `path` is not there, cannot be read, or is no zip or a truncated one.
+    `source`: a path, or the bytes of a zip. Raises `SourceError` when it is not there, cannot be read, or
+    is no zip or a truncated one.
     """
 
     permanent = True
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        try:
-            file = ZipFileDescriptor(path)
-        except FileNotFoundError:
-            raise SourceError(f"{path} does not exist") from None
-        except PermissionError:
-            raise SourceDenied(f"{path} may not be read by this user") from None
-        except OSError as error:
-            raise SourceError(f"{path} cannot be read: {error.strerror}") from None
-        self._file: ZipFileDescriptor | None = file
+    def __init__(self, source: str | ZipBytes) -> None:
+        file: ZipBytes = LocalZip(source) if isinstance(source, str) else source
+        path = self.path = file.path
+        self.cache = file.cache
+        self._file: ZipBytes | None = file
         self._mtime_ns = file.mtime_ns
-        access = Access.of(os.fstat(file.fd))
-        self._access = access._replace(mode=access.mode & 0o666)
-        self._folder_access = as_folder(self._access)
+        access = file.access
+        self._access = access and access._replace(mode=access.mode & 0o666)
+        self._folder_access = self._access and as_folder(self._access)
         tree = Tree()
         try:
-            directory = find_directory(file.fd)
-            for record in records(file.fd, directory):
+            directory = find_directory(file)
+            for record in records(file, directory):
                 tree.add(record)
         except OSError as error:
             raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
+        except ZarrfuseError as error:
+            raise SourceError(f"{path} cannot be read: {error}") from None
         except BadZip as error:
             raise SourceError(f"{path} is not a whole zip file: {error}") from None
         self._directory_offset = directory.start
@@ -150,15 +148,18 @@ class ZipStore(Store):
 
     def space(self) -> tuple[int, int]:
         """See `base.Store`."""
-        status = os.fstatvfs(self._opened_file().fd)
-        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+        return self._opened_file().space()
+
+    def status(self) -> dict[str, object]:
+        """See `base.Store`: of a zip on a server, what its store tells."""
+        return {} if self._file is None else self._file.status()
 
     def close(self) -> None:
         """See `base.Store`. Open readers stay usable; the last of them lets go of the zip."""
         self._file = None
         self._root = {}
 
-    def _opened_file(self) -> ZipFileDescriptor:
+    def _opened_file(self) -> ZipBytes:
         file = self._file
         if file is None:
             raise closed()
@@ -214,9 +215,7 @@ class ZipStore(Store):
             )
         return StoredReader(file, key, members, number, self._time(number))
 
-    def _read_local_header(
-        self, file: ZipFileDescriptor, key: str, number: int, *, wait: bool
-    ) -> None:
+    def _read_local_header(self, file: ZipBytes, key: str, number: int, *, wait: bool) -> None:
         """Find where the member's bytes begin, which only its local header tells.
 
         The extra field there has a length of its own. Two threads may do this at once; both find
