@@ -21,6 +21,7 @@ from zarrfuse.errors import Denied, NotFound, NotSupported, ReadOnly, ZarrfuseEr
 from zarrfuse.fuse.failures import Failures
 from zarrfuse.fuse.files import WRITING, Files
 from zarrfuse.fuse.folders import Folders, OpenFolder
+from zarrfuse.fuse.interrupts import Interrupts, interruptible
 from zarrfuse.fuse.listing import is_hidden
 from zarrfuse.fuse.names import Names
 from zarrfuse.fuse.nodes import Node, Nodes, is_same
@@ -107,6 +108,7 @@ class Operations(pyfuse3.Operations):
         )
         self._names = Names(self._nodes, self._folders, self._files)
         self._replies = Replies(ttl_s, self.failures.note, writable=writable)
+        self.interrupts = Interrupts()
         self._listed: dict[int, OpenFolder] = {}
         self._last_listed = 0
         self._space = space
@@ -146,6 +148,7 @@ class Operations(pyfuse3.Operations):
     # -- names and attributes ------------------------------------------------------------------
 
     @answered
+    @interruptible
     async def lookup(
         self, parent_inode: int, name: bytes, ctx: pyfuse3.RequestContext
     ) -> pyfuse3.EntryAttributes:
@@ -180,6 +183,7 @@ class Operations(pyfuse3.Operations):
             self.failures.note("forget", error)
 
     @answered
+    @interruptible
     async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
         """Attributes; looked up again in the view when they are older than the TTL."""
         node = self._nodes[inode]
@@ -259,6 +263,7 @@ class Operations(pyfuse3.Operations):
     # -- folders -------------------------------------------------------------------------------
 
     @answered
+    @interruptible
     async def opendir(self, inode: int, ctx: pyfuse3.RequestContext) -> int:
         """Open a folder; fails if it cannot be listed."""
         node = self._nodes[inode]
@@ -294,6 +299,7 @@ class Operations(pyfuse3.Operations):
     # -- files ---------------------------------------------------------------------------------
 
     @answered
+    @interruptible
     async def open(self, inode: int, flags: int, ctx: pyfuse3.RequestContext) -> pyfuse3.FileInfo:
         """Open a file. The kernel keeps cached pages, unless size or time changed."""
         if flags & WRITING and not self.writable:

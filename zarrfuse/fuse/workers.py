@@ -104,8 +104,15 @@ class Workers:
                     late(result)
             return result
 
-        with trio.move_on_after(self.timeout_s + longer_s):
-            return await self.in_thread(work, folder)
+        try:
+            with trio.move_on_after(self.timeout_s + longer_s):
+                return await self.in_thread(work, folder)
+        except trio.Cancelled:  # the program that asked was interrupted
+            with lock:
+                given_up = True
+                if brought and late is not None:
+                    late(brought[0])
+            raise
         with lock:
             if brought:  # at the last moment
                 return brought[0]

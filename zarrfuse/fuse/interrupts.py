@@ -1,0 +1,99 @@
+"""Ends requests of programs that are being ended: Ctrl-C must not wait for a server.
+
+Used by `operations`. Owns which signals count. The kernel does not tell pyfuse3 that a program was
+interrupted; it waits until the request is answered, and the program with it. Reads need no help: a program
+that waits for a page can be ended. So for look-ups and opens that wait long, the pending signals of the
+program are looked at (proc(5)).
+"""
+
+import errno
+import functools
+import signal
+from collections.abc import Callable, Coroutine
+from itertools import islice
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import trio
+from pyfuse3 import FUSEError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_EVERY_S = 0.1
+_MOST_AT_ONCE = 50
+_MASKS = frozenset({b"SigPnd", b"ShdPnd", b"SigBlk", b"SigIgn"})
+_ENDING = sum(
+    1 << number - 1
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM)
+)
+
+
+class Interrupts:
+    """The requests that wait, each with the process that made it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[trio.CancelScope, int] = {}
+        self._is_watched = False
+
+    def begin(self, pid: int) -> trio.CancelScope:
+        """A scope that is cancelled when a process is to end."""
+        scope = trio.CancelScope()
+        self._waiting[scope] = pid
+        if not self._is_watched:
+            self._is_watched = True
+            trio.lowlevel.spawn_system_task(self._watch)
+        return scope
+
+    def end(self, scope: trio.CancelScope) -> None:
+        """Forget a request that was answered."""
+        del self._waiting[scope]
+
+    async def _watch(self) -> None:
+        seen: set[trio.CancelScope] = set()
+        while self._waiting:
+            await trio.sleep(_EVERY_S)
+            for scope, pid in list(islice(self._waiting.items(), _MOST_AT_ONCE)):
+                if scope in seen and _is_to_end(pid):
+                    scope.cancel()
+            seen = set(self._waiting)
+        self._is_watched = False
+
+
+class Interruptible(Protocol):
+    """What has handlers that can be interrupted."""
+
+    interrupts: Interrupts
+
+
+S = TypeVar("S", bound=Interruptible)
+
+
+def interruptible(
+    handler: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """A handler that answers EINTR when its program is to end. Its last argument is the context."""
+
+    @functools.wraps(handler)
+    async def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
+        scope = self.interrupts.begin(args[-1].pid)  # type: ignore[attr-defined]
+        try:
+            with scope:
+                return await handler(self, *args, **kwargs)
+        finally:
+            self.interrupts.end(scope)
+        raise FUSEError(errno.EINTR)
+
+    return wrapper  # type: ignore[return-value]  # functools hides that it is a method
+
+
+def _is_to_end(pid: int) -> bool:
+    """Whether a signal that ends programs is pending for a process, or for a thread by its number."""
+    if not pid:  # of another namespace
+        return False
+    try:
+        with open(f"/proc/{pid}/status", "rb") as status:
+            masks = {line[:6]: int(line[7:], 16) for line in status if line[:6] in _MASKS}
+    except (OSError, ValueError):  # it has ended
+        return False
+    pending = masks.get(b"SigPnd", 0) | masks.get(b"ShdPnd", 0)
+    return bool(pending & ~masks.get(b"SigBlk", 0) & ~masks.get(b"SigIgn", 0) & _ENDING)
