@@ -20,8 +20,8 @@ _CONTENT_RANGE = re.compile(r"bytes\s+(?:(\d+)-(\d+)|\*)/(\d+|\*)", re.IGNORECAS
 class Objects:
     """The files below the URL of a client.
 
-    `has_versions`: whether ETags are told. False where listings have none: a file would have another version
-    in a listing than by itself. `denied_is_missing`: whether 403 means that there is no such key, as public
+    `has_versions`: whether ETags are told. False where listings have none, so that a file has one version
+    in a listing and by itself. `denied_is_missing`: whether 403 means that there is no such key, as public
     buckets of S3 answer whose keys may not be listed.
     """
 
@@ -45,9 +45,11 @@ class Objects:
                 known = self._heads and answer.status == 403
                 if answer.status not in (200, 403, 405, 501) or known:
                     raise self._refused(answer, title)
-                refusal = answer.status
+                status = answer.status
+            if status in (405, 501):
+                self._heads = False
             found = await self._find_by_get(address, title)
-            if refusal != 200:
+            if status == 403:
                 self._heads = False
             return found
         return await self._find_by_get(address, title)

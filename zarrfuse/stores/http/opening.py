@@ -1,0 +1,163 @@
+"""Opens an HTTP source: checks the URL, asks whether it is there, and finds out how the server lists.
+
+Owns the message for each reason why a source cannot be used. Used by `stores.opening`. It must not know
+what is read later.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from zarrfuse.errors import (
+    Denied,
+    NotFound,
+    SourceDenied,
+    SourceError,
+    SourceTimedOut,
+    UnusableSource,
+    ZarrfuseError,
+)
+from zarrfuse.spec.paths import join
+from zarrfuse.stores.http.client import Client
+from zarrfuse.stores.http.documents import CONSOLIDATED_V2, V2, V3
+from zarrfuse.stores.http.listing import find_way
+from zarrfuse.stores.http.objects import Objects
+from zarrfuse.stores.http.requests import HttpRequests
+from zarrfuse.stores.http.unlisted import UnlistedFolders
+from zarrfuse.stores.http.url import HttpUrl
+from zarrfuse.stores.remote.requests import Found, Listing, TryAgain
+
+T = TypeVar("T")
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TO_SET = "set --header 'Authorization: Bearer ...', or use a URL that is signed"
+_PAUSE_S = 0.25
+
+
+async def http_requests(
+    source: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = 30.0,
+    kept_s: float = 60.0,
+) -> HttpRequests:
+    """The requests to the folder at a URL, in the event loop that will run them.
+
+    `headers`: those of each request. `kept_s`: for how long documents are kept from which listings are made.
+    Raises `SourceError`, and its `SourceDenied`, `SourceTimedOut` and `UnusableSource`.
+    """
+    objects = _objects(source, headers)
+    return await _opened(objects, timeout_s, lambda: _folder(objects, timeout_s, kept_s))
+
+
+async def http_file(
+    source: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 30.0
+) -> tuple[HttpRequests, str]:
+    """The requests to the folder of the file at a URL, such as a zip, and the file's key; see above."""
+    url = HttpUrl.parse(source)
+    if not url.path:
+        raise UnusableSource(f"the source {url} names no file")
+    above, name = url.split()
+    objects = Objects(Client(above, _checked(headers)))
+    return await _opened(objects, timeout_s, lambda: _file(objects, name)), name
+
+
+def _objects(source: str, headers: Mapping[str, str] | None) -> Objects:
+    return Objects(Client(HttpUrl.parse(source), _checked(headers)))
+
+
+def _checked(headers: Mapping[str, str] | None) -> Mapping[str, str]:
+    for name, value in (headers or {}).items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise UnusableSource(f"--header: {name!r} is no name of a header: write 'Name: value'")
+        if re.search(r"[\0\r\n]", value):
+            raise UnusableSource(f"--header: the value of {name} has more than one line")
+    return headers or {}
+
+
+async def _opened(
+    objects: Objects, timeout_s: float, ask: Callable[[], Awaitable[HttpRequests]]
+) -> HttpRequests:
+    """What `ask` returns, repeated while that may help; closes the connections if it raises."""
+    url = objects.client.url
+    last: TryAgain | None = None
+    try:
+        async with asyncio.timeout(timeout_s):
+            pause_s = _PAUSE_S
+            while True:
+                try:
+                    return await ask()
+                except TryAgain as error:
+                    last = error
+                    if pause_s > 8 * _PAUSE_S:
+                        raise
+                await asyncio.sleep(last.retry_after_s or pause_s)
+                pause_s *= 2
+    except BaseException as error:
+        objects.client.close()
+        if isinstance(error, SourceError):
+            raise
+        if isinstance(error, TimeoutError):
+            why = f": {last}" if last is not None else ""
+            raise SourceTimedOut(
+                f"the source {url} does not answer within {timeout_s:g} s{why}: look at the name of the"
+                " server and the port, or set a longer --timeout"
+            ) from None
+        if isinstance(error, Denied):
+            raise SourceDenied(f"the source {url} may not be read: {error}: {_TO_SET}") from None
+        if isinstance(error, TryAgain):
+            raise SourceError(
+                f"the source {url} cannot be asked: {error}: look at the name of the server and the port"
+            ) from None
+        if isinstance(error, ZarrfuseError | OSError):
+            raise SourceError(f"the source {url} cannot be used: {error}") from None
+        raise
+
+
+async def _folder(objects: Objects, timeout_s: float, kept_s: float) -> HttpRequests:
+    url = objects.client.url
+    way = await find_way(objects)
+    if way is not None:
+        return HttpRequests(objects, way)
+    names = (*V3, *V2, CONSOLIDATED_V2)
+    answers = await asyncio.gather(*(_document(objects, name) for name in names))
+    if any(isinstance(answer, Found) for answer in answers):
+        objects.denied_is_missing = True
+        return HttpRequests(objects, UnlistedFolders(objects, kept_s, timeout_s))
+    for answer in answers:
+        if isinstance(answer, Denied):
+            raise answer
+    raise SourceError(
+        f"the source {url} is no Zarr: the server does not list it, and there is none of"
+        f" {', '.join(names)}: give the URL of the folder with zarr.json or .zgroup in it"
+    )
+
+
+async def _document(objects: Objects, name: str) -> Found | NotFound | Denied:
+    try:
+        return await objects.find(name)
+    except (NotFound, Denied) as error:
+        return error
+
+
+async def _file(objects: Objects, name: str) -> HttpRequests:
+    try:
+        await objects.find(name)
+    except NotFound:
+        raise SourceError(f"the source {objects.client.url.title(name)} does not exist") from None
+    return HttpRequests(objects, _OneFile(objects, name))
+
+
+class _OneFile:
+    """The folder of a file of which nothing but the file is wanted."""
+
+    def __init__(self, objects: Objects, name: str) -> None:
+        self._objects = objects
+        self._name = name
+
+    async def list(self, path: str) -> Listing:
+        """See `listing.Folders`."""
+        if path:
+            raise NotFound(f"no folder {join(str(self._objects.client.url), path)}")
+        return Listing({self._name: await self._objects.find(self._name)})
