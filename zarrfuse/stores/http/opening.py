@@ -44,7 +44,7 @@ async def http_requests(
 ) -> HttpRequests:
     """The requests to the folder at a URL, in the event loop that will run them.
 
-    `headers`: those of each request. `kept_s`: for how long documents are kept from which listings are made.
+    `headers`: those of each request. `kept_s`: for how long the documents that make listings are kept.
     Raises `SourceError`, and its `SourceDenied`, `SourceTimedOut` and `UnusableSource`.
     """
     objects = _objects(source, headers)
