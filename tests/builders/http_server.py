@@ -90,10 +90,9 @@ class HttpServer:
             )
         )
         # It ends with the process that started it.
+        nginx = [NGINX, "-e", self._own / "error.log", "-p", self._own, "-c", configuration]
         return subprocess.Popen(
-            ["setpriv", "--pdeathsig", "TERM", NGINX, "-e", self._own / "error.log"]
-            + ["-p", self._own, "-c", configuration],
-            stderr=subprocess.DEVNULL,
+            ["setpriv", "--pdeathsig", "TERM", *nginx], stderr=subprocess.DEVNULL
         )
 
     def _answers(self) -> bool:

@@ -1,8 +1,6 @@
 """Files of a server: sizes, versions and ranges, and what each answer means."""
 
 import asyncio
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +42,9 @@ def test_a_file_has_size_time_and_the_strong_etag(run, serve, served, objects) -
     assert found.version.startswith('"')
 
 
-@pytest.mark.parametrize("name", ["a#b", "a?b=c", "a%20b", "a b", "ä", "\udce4", "a+b&c", "a%", "d/e"])
+@pytest.mark.parametrize(
+    "name", ["a#b", "a?b=c", "a%20b", "a b", "ä", "\udce4", "a+b&c", "a%", "d/e"]
+)
 def test_names_with_any_character_are_found_and_read(run, serve, served, objects, name) -> None:
     (served / name).parent.mkdir(exist_ok=True)
     (served / name).write_bytes(DATA)
@@ -94,7 +94,7 @@ def test_a_replaced_file_is_stale_without_a_version(run, serve, served, objects,
     assert found.version is None
     assert run(store.get("a", 0, 10, found)) == DATA[:10]
     (served / "a").write_bytes(DATA + b"longer")
-    with pytest.raises(Stale, match="it has 10246 bytes now|replaced"):
+    with pytest.raises(Stale, match="replaced"):
         run(store.get("a", 0, 10, found))
 
 
@@ -146,7 +146,9 @@ def test_a_server_without_ranges_is_read_up_to_64_mib(run, serve, served, object
         run(store.get("large", 0, 10, large))
 
 
-def test_a_denied_key_is_denied_and_missing_where_that_is_known(run, serve, served, objects) -> None:
+def test_a_denied_key_is_denied_and_missing_where_that_is_known(
+    run, serve, served, objects
+) -> None:
     (served / "a").write_bytes(DATA)
     store = objects(serve(more="location /secret { return 403; }").url)
     run(store.find("a"))
@@ -163,7 +165,9 @@ def test_a_denied_key_is_denied_and_missing_where_that_is_known(run, serve, serv
     ("status", "wait", "expected_s"),
     [(429, "7", 7), (503, None, None), (500, "x", None), (503, "0", 0), (502, None, None)],
 )
-def test_what_may_be_repeated_says_when(run, serve, served, objects, status, wait, expected_s) -> None:
+def test_what_may_be_repeated_says_when(
+    run, serve, served, objects, status, wait, expected_s
+) -> None:
     header = f"add_header Retry-After {wait} always;" if wait else ""
     store = objects(serve(more=f"location /a {{ {header} return {status}; }}").url)
     with pytest.raises(TryAgain, match=str(status)) as caught:
@@ -185,7 +189,12 @@ RANGE = "bytes 0-9/100"
         head("206 Partial Content", b"1234567890", Content_Range="bytes 1-10/100"),
         head("200 OK", b"12345", Content_Length=100),
         head("200 OK", b"12345"),
-        head("206 Partial Content", b"5\r\n12345\r\n", Content_Range=RANGE, Transfer_Encoding="chunked"),
+        head(
+            "206 Partial Content",
+            b"5\r\n12345\r\n",
+            Content_Range=RANGE,
+            Transfer_Encoding="chunked",
+        ),
         b"",
         b"HTTP/1.1 206 Par",
     ],
@@ -272,7 +281,7 @@ def test_no_redirect_leads_to_another_scheme(run, objects) -> None:
 def test_a_refused_connection_may_be_tried_again(run, serve, objects) -> None:
     server = serve()
     server.stop()
-    with pytest.raises(TryAgain, match="cannot be reached: .*refused|Connect"):
+    with pytest.raises(TryAgain, match="cannot be reached"):
         run(objects(server.url).find("a"))
 
 
