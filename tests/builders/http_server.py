@@ -140,7 +140,10 @@ def _free_port() -> int:
 
 @contextmanager
 def answering(answer: Callable[[str, dict[str, str]], bytes]) -> Iterator[str]:
-    """The URL of a server that closes each connection after `answer(request line, headers)`."""
+    """The URL of a server that closes each connection after `answer(request line, headers)`.
+
+    The body is left out for HEAD.
+    """
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -150,7 +153,11 @@ def answering(answer: Callable[[str, dict[str, str]], bytes]) -> Iterator[str]:
                 name, _, value = text.partition(":")
                 headers[name.lower()] = value.strip()
             if line:
-                self.wfile.write(answer(line, headers))
+                whole = answer(line, headers)
+                is_head = line.startswith("HEAD ")
+                self.wfile.write(
+                    whole.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if is_head else whole
+                )
 
     class Server(socketserver.ThreadingTCPServer):
         allow_reuse_address = True

@@ -90,6 +90,8 @@ class Client:
             raise TryAgain(f"{title}: the answer was cut off") from None
         except (aiohttp.ClientConnectionError, asyncio.IncompleteReadError) as error:
             raise TryAgain(f"{title}: the connection broke: {_reason(error)}") from None
+        except aiohttp.ClientResponseError:
+            raise TryAgain(f"{title}: the server's answer is no HTTP") from None
         except (aiohttp.ClientError, ValueError) as error:
             raise ZarrfuseError(
                 f"{title}: the server's answer is not understood: {_reason(error)}"

@@ -11,7 +11,7 @@ from typing import Protocol
 from urllib.parse import quote
 
 from zarrfuse.errors import Denied, NotFound, NotSupported, ZarrfuseError
-from zarrfuse.spec.paths import join
+from zarrfuse.spec.paths import folder_of, join
 from zarrfuse.stores.http.client import Client, body_of, refused
 from zarrfuse.stores.http.documents import CONSOLIDATED_V2, V2, V3
 from zarrfuse.stores.http.objects import Objects
@@ -64,7 +64,7 @@ class S3Folders:
                 if answer.status != 200:
                     raise refused(answer, title)
                 body = await body_of(answer, title, _LARGEST_PAGE)
-            page = s3_page(body, prefix)
+            page = await asyncio.to_thread(s3_page, body, prefix)
             if page is None:
                 raise NotSupported(f"{title}: the server does not list as S3 does")
             items += page.items
@@ -77,45 +77,55 @@ class S3Folders:
         return _listing(items)
 
 
-@dataclass(frozen=True, slots=True)
 class WebDavFolders:
-    """PROPFIND with Depth 1."""
+    """PROPFIND with Depth 1. Some servers leave out names that begin with a dot, nginx among them.
 
-    objects: Objects
+    `has_versions`: whether a listing had ETags.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._hidden = HiddenDocuments(objects)
+        self.has_versions = False
 
     async def list(self, path: str) -> Listing:
-        """See `Folders`."""
-        client = self.objects.client
+        """See `Folders`. A listing is whole if the server is known to list names with dots."""
+        client = self._objects.client
         title = client.url.title(path)
         headers = {"Depth": "1", "Content-Type": "application/xml"}
         address = client.url.of_folder(path)
         async with client.ask("PROPFIND", address, title, headers, PROPFIND) as answer:
             if answer.status != 207:
                 raise refused(answer, title)
-            page = webdav_page(await body_of(answer, title, _LARGEST_PAGE))
+            body = await body_of(answer, title, _LARGEST_PAGE)
+        page = await asyncio.to_thread(webdav_page, body)
         if page is None:
             raise NotFound(f"no folder {title}")
-        return _listing([self._as_found(item) for item in page.items])
+        self.has_versions |= any(item.found and item.found.version for item in page.items)
+        hidden = await self._hidden.beside(path, page.items)
+        items = [*hidden, *(self._as_found(item) for item in page.items)]
+        return _listing(items, is_whole=self._hidden.are_shown)
 
     def _as_found(self, item: Item) -> Item:
         """An item with the version that the file has by itself."""
-        found = item.found
-        if found is None or (found.version is None) is not self.objects.has_versions:
+        found, has_versions = item.found, self._objects.has_versions
+        if found is None or (found.version is not None) is has_versions:
             return item
-        if self.objects.has_versions:
+        if has_versions:
             return item._replace(found=None)
         return item._replace(found=Found(found.size, found.mtime_ns, None))
 
 
-@dataclass(frozen=True, slots=True)
 class IndexFolders:
     """Index pages in HTML: names without sizes, and without those that begin with a dot on most servers."""
 
-    objects: Objects
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._hidden = HiddenDocuments(objects)
 
     async def list(self, path: str) -> Listing:
-        """See `Folders`. What pages hide may be there, so no listing is whole."""
-        client = self.objects.client
+        """See `Folders`. Pages may hide any name, so no listing is whole."""
+        client = self._objects.client
         title = client.url.title(path)
         headers = {"Accept": "text/html, */*"}
         async with client.ask("GET", client.url.of_folder(path), title, headers) as answer:
@@ -128,26 +138,45 @@ class IndexFolders:
         page = await asyncio.to_thread(index_page, body, address)
         if page is None:
             raise NotFound(f"no folder {title}: the server sends no index page")
-        names = {item.name for item in page.items}
-        hidden: Sequence[Item] = ()
-        if not names.intersection(V3) and not any(name.startswith(".") for name in names):
-            hidden = await self._hidden(path)
-        listing = _listing([*hidden, *page.items])
-        return Listing(listing.files, listing.folders, is_whole=False)
+        hidden = await self._hidden.beside(path, page.items)
+        return _listing([*hidden, *page.items], is_whole=False)
 
-    async def _hidden(self, path: str) -> Sequence[Item]:
-        """The documents of Zarr v2 in a folder, whose names begin with a dot."""
-        names = (*V2, CONSOLIDATED_V2)
-        found = await asyncio.gather(*(self._found(join(path, name)) for name in names))
-        return [
-            Item(name, False, one)
-            for name, one in zip(names, found, strict=True)
-            if one is not None
-        ]
+
+class HiddenDocuments:
+    """The documents of Zarr v2 that a server does not list, since their names begin with a dot.
+
+    `are_shown`: whether the server is known to list such names.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self.are_shown = False
+        # Folders with a document below which none of v2 are hidden: chunks, or nodes of v3.
+        self._settled: set[str] = set()
+
+    async def beside(self, path: str, items: Sequence[Item]) -> Sequence[Item]:
+        """The hidden documents in a folder with these items."""
+        names = {item.name for item in items}
+        self.are_shown |= any(name.startswith(".") for name in names)
+        if not names.isdisjoint(V3):
+            self._settled.add(path)
+        if self.are_shown or self._is_settled(path):
+            return ()
+        asked = (*V2, CONSOLIDATED_V2)
+        answers = await asyncio.gather(*(self._found(join(path, name)) for name in asked))
+        found = {name: one for name, one in zip(asked, answers, strict=True) if one is not None}
+        if ".zarray" in found:
+            self._settled.add(path)
+        return [Item(name, False, one) for name, one in found.items()]
+
+    def _is_settled(self, path: str) -> bool:
+        while path and path not in self._settled:
+            path = folder_of(path)
+        return path in self._settled
 
     async def _found(self, key: str) -> Found | None:
         try:
-            return await self.objects.find(key)
+            return await self._objects.find(key)
         except (NotFound, Denied):
             return None
 
@@ -156,10 +185,10 @@ def _quoted(text: str) -> str:
     return quote(text, safe="", errors="surrogateescape")
 
 
-def _listing(items: Sequence[Item]) -> Listing:
+def _listing(items: Sequence[Item], *, is_whole: bool = True) -> Listing:
     files = {item.name: item.found for item in items if not item.is_folder}
     folders = [item.name for item in items if item.is_folder and item.name not in files]
-    return Listing(files, folders)
+    return Listing(files, folders, is_whole)
 
 
 async def find_way(objects: Objects) -> Folders | None:
@@ -178,9 +207,8 @@ async def find_way(objects: Objects) -> Folders | None:
     answers = await asyncio.gather(*(_tried(way) for way in ways))
     for way, answer in zip(ways, answers, strict=True):
         if isinstance(answer, Listing):
-            known = [found for found in answer.files.values() if found is not None]
             if isinstance(way, WebDavFolders):
-                objects.has_versions = any(found.version is not None for found in known)
+                objects.has_versions = way.has_versions
             return way
     if all(isinstance(answer, TryAgain) for answer in answers):
         assert isinstance(answers[0], TryAgain)

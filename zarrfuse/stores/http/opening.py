@@ -90,7 +90,7 @@ async def _opened(
                     return await ask()
                 except TryAgain as error:
                     last = error
-                    if pause_s > 8 * _PAUSE_S:
+                    if pause_s > 2 * _PAUSE_S:
                         raise
                 await asyncio.sleep(last.retry_after_s or pause_s)
                 pause_s *= 2
