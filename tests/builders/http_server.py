@@ -68,7 +68,7 @@ class HttpServer:
         self._how, self._more = how, more
         own.mkdir(parents=True, exist_ok=True)
         for _ in range(5):  # another process may take the port before nginx does
-            self.port = _free_port()
+            self.port = free_port()
             self._process = self._started()
             if self._answers():
                 break
@@ -132,7 +132,8 @@ def serving_http(root: Path, own: Path, how: How = "none", more: str = "") -> It
         server.stop()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -9,7 +9,7 @@ import zarr
 from builders.documents import array, extension, group
 from builders.folders import write_keys
 
-from zarrfuse.errors import NotFound
+from zarrfuse.errors import NotFound, Stale
 
 
 def walked(run, requests, folder: str = "") -> list[str]:
@@ -195,6 +195,24 @@ def test_documents_are_asked_for_again_when_they_are_old(run, serve, served, ope
         served, {"zarr.json": group(attributes={"ome": {"multiscales": multiscales("0", "1")}})}
     )
     assert list(run(requests.list("")).folders) == ["0", "1"]
+
+
+@pytest.mark.parametrize("noticed_by", ["find", "get"])
+def test_a_document_that_is_seen_to_be_replaced_is_asked_for_again(
+    run, serve, served, opened, noticed_by
+) -> None:
+    write_keys(served, {"zarr.json": group()})
+    requests = opened(serve().url)
+    old = run(requests.list("")).files["zarr.json"]
+    write_keys(served, {"zarr.json": group(attributes={"ome": {"multiscales": multiscales("0")}})})
+    if noticed_by == "find":
+        assert run(requests.find("zarr.json")) != old
+    else:
+        with pytest.raises(Stale):
+            run(requests.get("zarr.json", 0, 5, old))
+    listing = run(requests.list(""))
+    assert list(listing.folders) == ["0"]
+    assert listing.files["zarr.json"] == run(requests.find("zarr.json")) != old
 
 
 BROKEN: dict[str, Any] = {

@@ -9,6 +9,7 @@ for all requests shares its connections.
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
@@ -134,7 +135,10 @@ class Client:
         if self._session is None:
             self._loop = asyncio.get_running_loop()
             # Whoever asks limits how many requests there are at a time.
-            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60)
+            tls = (
+                ssl.create_default_context()
+            )  # which heeds SSL_CERT_FILE; aiohttp's is of its import
+            connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, ssl=tls)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 timeout=_NO_LIMIT,

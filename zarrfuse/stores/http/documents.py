@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cachetools import TTLCache
 
 from zarrfuse.errors import NotFound
-from zarrfuse.spec.paths import join, relative
+from zarrfuse.spec.paths import join, relative, split
 from zarrfuse.stores.http.names import Known, known_of
 from zarrfuse.stores.http.objects import Objects
 from zarrfuse.stores.remote.requests import Found, TryAgain
@@ -57,6 +57,15 @@ class NodeDocuments:
             if steps[-1].known.array is not None:
                 break
         return steps
+
+    def saw(self, key: str, found: Found | None) -> None:
+        """Drop what is kept of the folder of a file that is another now; None: it is not known which."""
+        folder, name = split(key)
+        known = self._kept.get(folder)
+        if known is not None and (
+            found is None or known.files.get(name, found) not in (None, found)
+        ):
+            del self._kept[folder]
 
     async def _at(self, path: str, above: Sequence[Step]) -> Known:
         known = self._kept.get(path)

@@ -39,6 +39,9 @@ class Folders(Protocol):
     async def list(self, path: str) -> Listing:
         """See `remote.requests.Requests`."""
 
+    def saw(self, key: str, found: Found | None) -> None:
+        """Note a file as it is now; None: it was replaced. A way that keeps nothing ignores it."""
+
 
 @dataclass(frozen=True, slots=True)
 class S3Folders:
@@ -75,6 +78,9 @@ class S3Folders:
         if not is_there:
             raise NotFound(f"no folder {title}")
         return _listing(items)
+
+    def saw(self, key: str, found: Found | None) -> None:
+        """See `Folders`."""
 
 
 class WebDavFolders:
@@ -115,6 +121,9 @@ class WebDavFolders:
             return item._replace(found=None)
         return item._replace(found=Found(found.size, found.mtime_ns, None))
 
+    def saw(self, key: str, found: Found | None) -> None:
+        """See `Folders`."""
+
 
 class IndexFolders:
     """Index pages in HTML: names without sizes, and without those that begin with a dot on most servers."""
@@ -140,6 +149,9 @@ class IndexFolders:
             raise NotFound(f"no folder {title}: the server sends no index page")
         hidden = await self._hidden.beside(path, page.items)
         return _listing([*hidden, *page.items], is_whole=False)
+
+    def saw(self, key: str, found: Found | None) -> None:
+        """See `Folders`."""
 
 
 class HiddenDocuments:

@@ -161,3 +161,6 @@ class _OneFile:
         if path:
             raise NotFound(f"no folder {join(str(self._objects.client.url), path)}")
         return Listing({self._name: await self._objects.find(self._name)})
+
+    def saw(self, key: str, found: Found | None) -> None:
+        """See `listing.Folders`."""

@@ -4,6 +4,7 @@ Implements `remote.requests.Requests` by the files of a server and the way in wh
 `opening`, and through the protocol by `remote`.
 """
 
+from zarrfuse.errors import Stale
 from zarrfuse.stores.http.listing import Folders
 from zarrfuse.stores.http.objects import Objects
 from zarrfuse.stores.remote.requests import Found, Listing
@@ -21,7 +22,9 @@ class HttpRequests:
 
     async def find(self, path: str) -> Found:
         """See `Requests`."""
-        return await self._objects.find(path)
+        found = await self._objects.find(path)
+        self._folders.saw(path, found)
+        return found
 
     async def list(self, path: str) -> Listing:
         """See `Requests`."""
@@ -29,7 +32,11 @@ class HttpRequests:
 
     async def get(self, path: str, start: int, stop: int, of: Found) -> bytes:
         """See `Requests`."""
-        return await self._objects.get(path, start, stop, of)
+        try:
+            return await self._objects.get(path, start, stop, of)
+        except Stale:
+            self._folders.saw(path, None)
+            raise
 
     def close(self) -> None:
         """See `Requests`."""

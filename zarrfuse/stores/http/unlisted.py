@@ -54,6 +54,10 @@ class UnlistedFolders:
             raise NotFound(f"no folder {path}, or nothing says that it is there")
         return Listing(files, await self._folders(path, steps), is_whole=False)
 
+    def saw(self, key: str, found: Found | None) -> None:
+        """See `listing.Folders`."""
+        self._documents.saw(key, found)
+
     async def _folders(self, path: str, steps: Sequence[Step]) -> Sequence[str]:
         known = steps[-1].known
         names: dict[str, None] = {}
