@@ -215,6 +215,18 @@ def test_a_document_that_is_seen_to_be_replaced_is_asked_for_again(
     assert listing.files["zarr.json"] == run(requests.find("zarr.json")) != old
 
 
+def test_a_node_that_appears_is_listed_once_its_document_is_seen(
+    run, serve, served, opened
+) -> None:
+    write_keys(served, {"zarr.json": group()})
+    requests = opened(serve().url)
+    with pytest.raises(NotFound):
+        run(requests.list("new"))
+    write_keys(served, {"new/zarr.json": group()})
+    run(requests.find("new/zarr.json"))
+    assert list(run(requests.list("new")).files) == ["zarr.json"]
+
+
 BROKEN: dict[str, Any] = {
     "no JSON": b"{",
     "paths outside": group(attributes={"ome": {"multiscales": multiscales("../x", "/y", "a//b")}}),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from cachetools import TTLCache
 
 from zarrfuse.errors import NotFound
+from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.paths import join, relative, split
 from zarrfuse.stores.http.names import Known, known_of
 from zarrfuse.stores.http.objects import Objects
@@ -62,9 +63,10 @@ class NodeDocuments:
         """Drop what is kept of the folder of a file that is another now; None: it is not known which."""
         folder, name = split(key)
         known = self._kept.get(folder)
-        if known is not None and (
-            found is None or known.files.get(name, found) not in (None, found)
-        ):
+        if known is None:
+            return
+        is_new = name in METADATA_NAMES and name not in known.files
+        if found is None or is_new or known.files.get(name, found) not in (None, found):
             del self._kept[folder]
 
     async def _at(self, path: str, above: Sequence[Step]) -> Known:
