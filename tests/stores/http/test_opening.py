@@ -5,7 +5,7 @@ from builders.documents import group
 from builders.folders import write_keys
 from builders.http_server import answering
 
-from zarrfuse.errors import SourceDenied, SourceError, SourceTimedOut, UnusableSource
+from zarrfuse.errors import NotFound, SourceDenied, SourceError, SourceTimedOut, UnusableSource
 from zarrfuse.stores.http.opening import http_file, http_requests
 
 
@@ -41,6 +41,21 @@ def test_what_is_no_zarr_says_what_was_looked_for(run, serve) -> None:
     server = serve()
     said = failure(run, SourceError, f"{server.url}/missing?sig=secret")
     assert f"{server.url}/missing " in said and "zarr.json" in said and "secret" not in said
+
+
+def test_a_server_with_a_page_for_everything_is_no_zarr(run, serve, served) -> None:
+    write_keys(served, {"index.html": b"<!doctype html><title>Welcome</title>"})
+    page = "types { text/html html; } error_page 404 =200 /index.html;"
+    assert "no Zarr" in failure(run, SourceError, f"{serve(more=page).url}/x")
+
+
+def test_a_page_for_what_is_missing_is_no_key(run, serve, served, opened) -> None:
+    write_keys(served, {"zarr.json": group(), "index.html": b"<!doctype html>"})
+    requests = opened(serve(more="types { text/html html; } error_page 404 =200 /index.html;").url)
+    assert list(run(requests.list("")).files) == ["zarr.json"]
+    for ask in (requests.find, requests.list):
+        with pytest.raises(NotFound):
+            run(ask("missing"))
 
 
 def test_a_denied_source_says_what_to_set(run, serve) -> None:

@@ -8,6 +8,7 @@ import pytest
 import zarr
 from builders.documents import array, extension, group
 from builders.folders import write_keys
+from builders.http_server import serving_http
 
 from zarrfuse.errors import NotFound, Stale
 
@@ -152,6 +153,19 @@ def test_the_arrays_of_zep_10_are_listed(run, serve, served, opened) -> None:
     requests = opened(serve().url)
     assert list(run(requests.list("")).folders) == ["s", "1"]
     assert list(run(requests.list("s")).folders) == ["0"]
+
+
+def test_suffixes_and_parts_are_listed(run, opened, demo, tmp_path) -> None:
+    [store] = [document.parent for document in demo.glob("*/zarr.json")]
+    arrays = [document.parent for document in store.glob("*/zarr.json")]
+    assert {array.name for array in arrays} >= {"raw", "strips", "checksum", "header"}
+    with serving_http(store, tmp_path / "nginx") as server:
+        requests = opened(server.url)
+        for array in arrays:
+            stored = {f"{array.name}/{path}" for path in files_below(array)}
+            listed = set(walked(run, requests, array.name))
+            assert stored <= listed
+            assert all("/c/" in path for path in listed - stored)  # chunks that are not there
 
 
 def test_a_node_that_no_document_names_is_reached_by_its_name(run, serve, served, opened) -> None:

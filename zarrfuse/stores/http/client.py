@@ -91,6 +91,8 @@ class Client:
             raise TryAgain(f"{title}: the answer was cut off") from None
         except (aiohttp.ClientConnectionError, asyncio.IncompleteReadError) as error:
             raise TryAgain(f"{title}: the connection broke: {_reason(error)}") from None
+        except aiohttp.ClientHttpProxyError as error:
+            raise Denied(f"{title}: the proxy refuses: {error.status}") from None
         except aiohttp.ClientResponseError:
             raise TryAgain(f"{title}: the server's answer is no HTTP") from None
         except (aiohttp.ClientError, ValueError) as error:

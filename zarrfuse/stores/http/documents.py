@@ -60,14 +60,17 @@ class NodeDocuments:
         return steps
 
     def saw(self, key: str, found: Found | None) -> None:
-        """Drop what is kept of the folder of a file that is another now; None: it is not known which."""
+        """Drop what is kept at and below the folder of a file that is another now; `found`: None if so."""
         folder, name = split(key)
         known = self._kept.get(folder)
         if known is None:
             return
-        is_new = name in METADATA_NAMES and name not in known.files
+        is_new = name in METADATA_NAMES and not known.files
         if found is None or is_new or known.files.get(name, found) not in (None, found):
-            del self._kept[folder]
+            start = f"{folder}/" if folder else ""
+            for path in list(self._kept):  # nodes below may be known from a copy in it
+                if path == folder or path.startswith(start):
+                    self._kept.pop(path, None)
 
     async def _at(self, path: str, above: Sequence[Step]) -> Known:
         known = self._kept.get(path)
@@ -122,6 +125,10 @@ class NodeDocuments:
 
     async def _document(self, key: str) -> tuple[bytes, Found] | None:
         try:
-            return await self._objects.fetch(key, LARGEST_DOCUMENT)
+            data, found = await self._objects.fetch(key, LARGEST_DOCUMENT)
         except NotFound:
             return None
+        if data.lstrip().startswith(b"<"):  # some servers send a page for what is missing
+            self._objects.html_is_missing = True
+            return None
+        return data, found

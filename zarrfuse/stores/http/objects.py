@@ -22,13 +22,14 @@ class Objects:
 
     `has_versions`: whether ETags are told. False where listings have none, so that a file has one version
     in a listing and by itself. `denied_is_missing`: whether 403 means that there is no such key, as public
-    buckets of S3 answer whose keys may not be listed.
+    buckets of S3 answer whose keys may not be listed. `html_is_missing`: whether an HTML page means that.
     """
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.has_versions = True
         self.denied_is_missing = False
+        self.html_is_missing = False
         # Whether HEAD is answered: not known, yes, or no (then it is not asked again).
         self._heads: bool | None = None
 
@@ -107,6 +108,8 @@ class Objects:
             return data, self._found(answer, len(data), title)
 
     def _found(self, answer: Answer, size: int, title: str) -> Found:
+        if self.html_is_missing and "text/html" in answer.headers.get("Content-Type", "").lower():
+            raise NotFound(f"no key {title}: the server sends a page in HTML")
         _refuse_encoded(answer, title)
         version = answer.headers.get("ETag") or None
         return Found(size, _mtime_ns(answer), version if self.has_versions else None)

@@ -7,6 +7,7 @@ what is read later.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from zarrfuse.errors import (
@@ -120,25 +121,19 @@ async def _folder(objects: Objects, timeout_s: float, kept_s: float) -> HttpRequ
     way = await find_way(objects)
     if way is not None:
         return HttpRequests(objects, way)
+    objects.denied_is_missing = True
+    folders = UnlistedFolders(objects, kept_s, timeout_s)
+    if await folders.is_store():
+        return HttpRequests(objects, folders)
+    objects.denied_is_missing = False
     names = (*V3, *V2, CONSOLIDATED_V2)
-    answers = await asyncio.gather(*(_document(objects, name) for name in names))
-    if any(isinstance(answer, Found) for answer in answers):
-        objects.denied_is_missing = True
-        return HttpRequests(objects, UnlistedFolders(objects, kept_s, timeout_s))
-    for answer in answers:
-        if isinstance(answer, Denied):
-            raise answer
+    for name in names:
+        with suppress(NotFound):
+            await objects.find(name)  # which raises `Denied`, if that is why
     raise SourceError(
         f"the source {url} is no Zarr: the server does not list it, and there is none of"
         f" {', '.join(names)}: give the URL of the folder with zarr.json or .zgroup in it"
     )
-
-
-async def _document(objects: Objects, name: str) -> Found | NotFound | Denied:
-    try:
-        return await objects.find(name)
-    except (NotFound, Denied) as error:
-        return error
 
 
 async def _file(objects: Objects, name: str) -> HttpRequests:

@@ -48,8 +48,7 @@ class HttpUrl:
 
     def of(self, key: str) -> str:
         """The address of the file with this key. Raises `NotFound` for a key that no URL can have."""
-        path = f"{self.path}/{_encoded(key)}" if key else self.path or "/"
-        return self._with_query(path)
+        return self._with_query(f"{self.path}/{_encoded(key)}")
 
     def of_folder(self, key: str, query: str = "") -> str:
         """The address of the folder with this key, which ends in a slash; `query`: what is asked of it."""
