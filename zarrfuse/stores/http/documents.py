@@ -25,8 +25,6 @@ V2 = (".zarray", ".zgroup", ".zattrs")
 CONSOLIDATED_V2 = ".zmetadata"
 
 _MOST_KEPT = 4096
-# Who asks later does not wait for a request that may have stalled.
-_SHARED_S = 2.0
 
 
 class Step(NamedTuple):
@@ -39,12 +37,16 @@ class Step(NamedTuple):
 class NodeDocuments:
     """What the documents of each path say. For one event loop.
 
-    `kept_s`: for how long that is kept. `limit_s`: for how long documents are waited for.
+    `kept_s`: for how long that is kept. `limit_s`: for how long documents are waited for. `shared_s`:
+    who asks later than this does not wait for the same requests, which may have stalled.
     """
 
-    def __init__(self, objects: Objects, kept_s: float, limit_s: float) -> None:
+    def __init__(
+        self, objects: Objects, kept_s: float, limit_s: float, shared_s: float = 2.0
+    ) -> None:
         self._objects = objects
         self._limit_s = limit_s
+        self._shared_s = shared_s
         self._kept: TTLCache[str, Known] = TTLCache(_MOST_KEPT, kept_s)
         self._fetched: dict[str, tuple[asyncio.Task[Known], float]] = {}
 
@@ -78,7 +80,7 @@ class NodeDocuments:
             return known
         now = asyncio.get_running_loop().time()
         task, since = self._fetched.get(path, (None, 0.0))
-        if task is None or now - since > _SHARED_S:
+        if task is None or now - since > self._shared_s:
             task = asyncio.create_task(self._limited(path, tuple(above)))
             self._fetched[path] = task, now
             task.add_done_callback(lambda done: self._note(path, done))
@@ -96,7 +98,8 @@ class NodeDocuments:
             async with asyncio.timeout(self._limit_s):
                 return await self._load(path, above)
         except TimeoutError:
-            raise TryAgain(f"{path}: its documents do not arrive in {self._limit_s:g} s") from None
+            title = self._objects.client.url.title(path)
+            raise TryAgain(f"{title}: no documents within {self._limit_s:g} s") from None
 
     async def _load(self, path: str, above: Sequence[Step]) -> Known:
         for step in reversed(above):
