@@ -70,6 +70,16 @@ def open_store(
             f"the source {source} is an http source, which can't be written: mount it without"
             " --read-write"
         )
+    if scheme in _HTTP:
+        try:
+            from zarrfuse.stores.http.opening import open_url  # noqa: PLC0415  # 30 MB, 0.2 s
+        except ImportError as error:
+            raise UnusableSource(
+                f"the source {printable_source(source)} needs the package aiohttp:"
+                " pip install 'zarrfuse[http]'"
+            ) from error
+
+        return open_url(source, remote or RemoteConfig())
     if scheme is None and os.path.isdir(source):
         if writable:
             from zarrfuse.stores.local.writing import WritableLocalStore  # noqa: PLC0415  # few do
@@ -80,7 +90,7 @@ def open_store(
         if elsewhere := _REMOTE.search(source):
             raise UnusableSource(
                 f"the source {elsewhere[0]} is not on this machine: zarrfuse mounts folders, zip files,"
-                f" and {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
+                f" and {', '.join(f'{scheme}://' for scheme in (*SCHEMES, *_HTTP))}"
             )
         raise SourceError(f"the source {source} does not exist")
     if source.endswith(ZIP_ENDINGS):
