@@ -4,7 +4,7 @@ Used by `requests`, for stores of which nothing more is known than zarr-python's
 the others.
 
 A name is a folder if anything is below it. A store that holds its names in memory says so in one pass. Any
-other is asked what is below a name, but not for each name: a folder of chunks may hold 100,000. Of more than
+other is asked what is below a name, but not for each: a folder of chunks may hold 100,000. Of more than
 32 names that differ only in their numbers (`17`, `17.tiff`, `c.0.17`) three are asked for, and all if these
 three are not alike.
 """
