@@ -45,6 +45,13 @@ def library_of(store: "Store") -> Library | None:
     return None
 
 
+def tells_sizes(store: "Store") -> bool:
+    """Whether a listing of a store has the sizes of files."""
+    from zarr.storage import MemoryStore  # noqa: PLC0415  # takes 0.3 s
+
+    return isinstance(store, MemoryStore) or library_of(store) is not None
+
+
 class Obstore:
     """The objects of an obstore store, and ranges of those that have not changed."""
 

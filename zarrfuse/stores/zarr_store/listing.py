@@ -12,7 +12,7 @@ three are not alike.
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from zarrfuse.errors import NotFound
@@ -30,7 +30,10 @@ _NUMBER = re.compile("[0-9]+")
 
 
 async def listed(store: "Store", path: str) -> Listing:
-    """The names in a folder, without sizes. Raises `NotFound` for one with nothing in it, but the root."""
+    """The names in a folder; sizes of a `MemoryStore` only, where they cost nothing.
+
+    Raises `NotFound` for a folder with nothing in it, unless it is the root.
+    """
     from zarr.storage import MemoryStore, ZipStore  # noqa: PLC0415  # takes 0.3 s
 
     if isinstance(store, MemoryStore | ZipStore):
@@ -39,7 +42,13 @@ async def listed(store: "Store", path: str) -> Listing:
         files, folders = await _asked(store, path)
     if path and not files and not folders:
         raise NotFound(f"no key {path}")
-    return listing(dict.fromkeys(files), folders)
+    found: dict[str, Found | None] = dict.fromkeys(files)
+    if isinstance(store, MemoryStore):
+        for name in files:
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                size = await store.getsize(f"{path}/{name}" if path else name)
+                found[name] = Found(size, 0, None)
+    return listing(found, folders)
 
 
 def listing(files: dict[str, Found | None], folders: Iterable[str]) -> Listing:

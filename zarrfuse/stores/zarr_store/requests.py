@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zarrfuse.errors import NotFound, NotSupported, Stale
 from zarrfuse.stores.remote.requests import Found, Listing
 from zarrfuse.stores.zarr_store.failures import told
-from zarrfuse.stores.zarr_store.libraries import Library, Obstore, library_of
+from zarrfuse.stores.zarr_store.libraries import Library, Obstore, library_of, tells_sizes
 from zarrfuse.stores.zarr_store.listing import listed
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class ZarrRequests:
         """`version`: that of all that is in the store, if it is a snapshot; None: there is none."""
         self.url = url
         self.permanent = permanent
+        self.lists_all = tells_sizes(store)
         self._version = version
         self._given = store
         self._opening: asyncio.Task[Store] | None = None
