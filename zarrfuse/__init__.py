@@ -3,7 +3,7 @@
 The packages, from top to bottom; imports point down only:
 
 * `cli` - the commands; `check` - finds everything that is wrong with a dataset.
-* `mount` - the daemon of a mount; `fuse` - the kernel's requests, answered from a view.
+* `mounts` - the daemon of a mount; `fuse` - the kernel's requests, answered from a view.
 * `zarr_python` - a store for zarr-python without a mount.
 * `views` - a store as a tree of files: `raw`, `chunks`, `plain`, `images`, `all`.
 * `decoding` - decodes chunks in worker processes.

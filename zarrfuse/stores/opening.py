@@ -1,4 +1,4 @@
-"""Chooses the store for a source. Used by `mount`, `cli`, `check` and `zarr_python`."""
+"""Chooses the store for a source. Used by `mounts`, `cli`, `check` and `zarr_python`."""
 
 import os
 import re

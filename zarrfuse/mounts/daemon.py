@@ -26,7 +26,7 @@ from zarrfuse.decoding.memory import settle as settle_memory
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import eager
 from zarrfuse.fuse.operations import Operations
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
 from zarrfuse.stores.cache import ByteCache, default_cache_bytes
 from zarrfuse.stores.opening import is_url, open_store, printable_source
