@@ -15,7 +15,7 @@ from zarrfuse.stores.zarr_store.failures import told
 from zarrfuse.stores.zarr_store.requests import ZarrRequests
 
 if TYPE_CHECKING:
-    from icechunk import Repository
+    from icechunk import IcechunkStore, Repository
 
 _SNAPSHOTS_KEPT = 4
 
@@ -87,3 +87,15 @@ class IcechunkRequests:
                 del self._snapshots[next(iter(self._snapshots))]
             self._snapshots[snapshot] = opened
         return self._snapshots[snapshot]
+
+
+def requests_of_session(store: "IcechunkStore") -> ZarrRequests:
+    """The requests to the store of a session that a program has opened.
+
+    A read-only session shows one snapshot; one that can be written, what was written until now.
+    """
+    session = store.session
+    if not session.read_only:
+        return ZarrRequests(store, f"icechunk:{session.branch}")
+    snapshot = session.snapshot_id
+    return ZarrRequests(store, f"icechunk:{snapshot}", version=snapshot, permanent=True)
