@@ -51,7 +51,9 @@ def fsspec_memory(keys: Keys, _: Path) -> FsspecStore:
 
 def fsspec_local(keys: Keys, folder: Path) -> FsspecStore:
     local(keys, folder)
-    return FsspecStore.from_url(f"file://{folder / 'local'}")
+    return FsspecStore.from_url(
+        f"file://{folder / 'local'}", storage_options={"auto_mkdir": True}
+    )
 
 
 def obstore_memory(keys: Keys, _: Path) -> ObjectStore:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from builders.documents import group
 from builders.folders import write_keys
 from builders.mounts import ENVIRONMENT, clear, wait_for
 from builders.processes import assert_ended, open_files, processes_about
@@ -69,9 +70,8 @@ def test_zarr_reads_what_it_wrote_into_any_store(
         root = zarr.open_group(point, mode="r")
         assert sorted(root.keys()) == ["a", "b"]
         assert (root["a"][:] == IMAGE).all()
-        code = f"import zarr; print(zarr.open_array({str(point / 'a')!r}, mode='r')[:].sum())"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-        assert int(done.stdout) == IMAGE.sum()
+        done = subprocess.run(["cat", point / "a/c/0/0"], capture_output=True, check=True)
+        assert done.stdout == CHUNK
 
 
 def test_images_are_rendered(image: MemoryStore, mountpoint: Path) -> None:
@@ -83,7 +83,7 @@ def test_images_are_rendered(image: MemoryStore, mountpoint: Path) -> None:
 
 
 def test_a_folder_is_mounted_by_its_path(tmp_path: Path, mountpoint: Path) -> None:
-    write_keys(tmp_path / "store", {"zarr.json": b"{}", "file": b"content"})
+    write_keys(tmp_path / "store", {"zarr.json": group(), "file": b"content"})
     with zarrfuse.mount(tmp_path / "store", mountpoint, view="raw") as point:
         assert (point / "file").read_bytes() == b"content"
     with zarrfuse.mount(str(tmp_path / "store"), str(mountpoint), view="raw") as point:
@@ -116,7 +116,7 @@ def test_what_the_program_writes_is_seen(image: MemoryStore, mountpoint: Path) -
 
 
 def test_many_threads_of_the_program_read_the_mount(image: MemoryStore, mountpoint: Path) -> None:
-    with zarrfuse.mount(image, mountpoint, cache_ttl=0) as point:
+    with zarrfuse.mount(image, mountpoint) as point:
         seen: list[bytes] = []
         threads = [
             threading.Thread(
@@ -170,7 +170,7 @@ def test_a_mount_that_fails_says_why_and_leaves_nothing(
     with pytest.raises(MountError, match="is not empty"):
         zarrfuse.mount(image, mountpoint).__enter__()
     assert set(threading.enumerate()) == before[1]
-    assert open_files().keys() == before[0].keys()
+    assert open_files().keys() <= before[0].keys()
 
 
 def test_what_is_no_source_is_refused(mountpoint: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_mount_can_be_made_again_and_beside_others(image: MemoryStore, tmp_pat
                     assert (point / "a/c/0/0").read_bytes() == CHUNK
     finally:
         clear(tmp_path)
-    assert open_files().keys() == before.keys()
+    assert open_files().keys() <= before.keys()
 
 
 class Slow(WrapperStore):
@@ -214,13 +214,13 @@ class Slow(WrapperStore):
         super().__init__(store)
         self.begun = threading.Event()
 
-    async def get(self, key: str, *arguments: Any) -> Any:
+    async def get(self, key: str, *arguments: Any, **named: Any) -> Any:
         if key == "a/c/0/0":
             import asyncio
 
             self.begun.set()
             await asyncio.sleep(1000)
-        return await super().get(key, *arguments)
+        return await super().get(key, *arguments, **named)
 
 
 def test_a_store_that_hangs_does_not_keep_the_block(image: MemoryStore, mountpoint: Path) -> None:

@@ -136,7 +136,7 @@ def _end(process: "subprocess.Popen[bytes]", mount: kernel_mounts.Mount | None) 
             kernel_mounts.unmount(mount.mountpoint)
         except MountError as error:
             warnings.warn(
-                f"{error}. It is detached: what is open there can no longer be read", stacklevel=5
+                f"{error}. It is detached: what is open there can no longer be read", stacklevel=6
             )
             within_s = _DETACHED_ENDS_WITHIN_S
             kernel_mounts.unmount(mount.mountpoint, lazy=True)
