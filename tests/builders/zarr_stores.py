@@ -51,9 +51,7 @@ def fsspec_memory(keys: Keys, _: Path) -> FsspecStore:
 
 def fsspec_local(keys: Keys, folder: Path) -> FsspecStore:
     local(keys, folder)
-    return FsspecStore.from_url(
-        f"file://{folder / 'local'}", storage_options={"auto_mkdir": True}
-    )
+    return FsspecStore.from_url(f"file://{folder / 'local'}", storage_options={"auto_mkdir": True})
 
 
 def obstore_memory(keys: Keys, _: Path) -> ObjectStore:

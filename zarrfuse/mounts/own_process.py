@@ -65,7 +65,9 @@ def _opened(job: Job) -> Store:
     if job.relayed is None:
         from zarrfuse.stores.opening import open_store  # noqa: PLC0415  # few need both
 
-        return open_store(config.source, follow_symlinks=config.follow_symlinks)
+        return open_store(
+            config.source, follow_symlinks=config.follow_symlinks, remote=config.remote
+        )
     from zarrfuse.stores.remote.store import RemoteStore  # noqa: PLC0415  # as above
 
     connection = socket.socket(fileno=job.connection)

@@ -6,6 +6,7 @@ import re
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import SourceError, UnusableSource
 from zarrfuse.stores.base import Store
+from zarrfuse.stores.icechunk.source import SCHEMES as ICECHUNK_SCHEMES
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.object.url import SCHEMES, scheme_of
 from zarrfuse.stores.zip.file import ZIP_ENDINGS
@@ -21,8 +22,11 @@ def is_url(source: str) -> bool:
 
 
 def printable_source(source: str) -> str:
-    """A source without what may be secret: of a URL, the user and password, and the query."""
-    if scheme_of(source) is None:
+    """A source without what may be secret: of a URL, the user and password, and the query.
+
+    The query of an Icechunk repository names a branch, a tag or a snapshot.
+    """
+    if scheme_of(source) in (None, *ICECHUNK_SCHEMES):
         return source
     address = source.partition("?")[0].partition("#")[0]
     scheme, _, rest = address.partition("://")
@@ -32,7 +36,7 @@ def printable_source(source: str) -> str:
 
 def secrets_of(source: str) -> list[str]:
     """What of a URL may be secret: user and password, and the query."""
-    if scheme_of(source) is None:
+    if scheme_of(source) in (None, *ICECHUNK_SCHEMES):
         return []
     address, _, query = source.partition("?")
     user, at, _ = address.partition("://")[2].partition("/")[0].rpartition("@")
@@ -65,6 +69,17 @@ def open_store(
             ) from error
 
         return open_bucket(source, remote or RemoteConfig())
+    if scheme in ICECHUNK_SCHEMES:
+        if writable:
+            raise SourceError(
+                f"the source {source} is an Icechunk repository, which can't be written: mount it without"
+                " --read-write"
+            )
+        from zarrfuse.stores.icechunk.opening import open_requests  # noqa: PLC0415  # 60 MB
+        from zarrfuse.stores.remote.store import RemoteStore  # noqa: PLC0415  # as above
+
+        config = remote or RemoteConfig()
+        return RemoteStore(open_requests(source, config), config)
     if scheme in _HTTP and writable:
         raise SourceError(
             f"the source {source} is an http source, which can't be written: mount it without"
@@ -80,7 +95,7 @@ def open_store(
         if elsewhere := _REMOTE.search(source):
             raise UnusableSource(
                 f"the source {elsewhere[0]} is not on this machine: zarrfuse mounts folders, zip files,"
-                f" and {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
+                f" and {', '.join(f'{one}://' for one in (*SCHEMES, *ICECHUNK_SCHEMES))}"
             )
         raise SourceError(f"the source {source} does not exist")
     if source.endswith(ZIP_ENDINGS):

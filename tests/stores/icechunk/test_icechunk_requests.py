@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import zarr
-from builders.mounts import ENVIRONMENT
+from builders.mounts import ENVIRONMENT, zarrfuse
 from builders.object_server import TestBucket, set_environment
 from builders.zarr_stores import write_image
 
@@ -16,6 +16,7 @@ from zarrfuse.errors import NotFound, SourceError, UnusableSource
 from zarrfuse.stores.base import read
 from zarrfuse.stores.icechunk.opening import open_requests
 from zarrfuse.stores.icechunk.source import parse
+from zarrfuse.stores.opening import open_store
 from zarrfuse.stores.remote.store import RemoteStore
 
 icechunk = pytest.importorskip("icechunk")
@@ -37,8 +38,9 @@ class Commits:
         return session.commit("changed")
 
     def store(self, shown: str = "", **options) -> RemoteStore:
-        config = RemoteConfig(**options)
-        return RemoteStore(open_requests(f"{self.url}{shown}", config), config)
+        store = open_store(f"{self.url}{shown}", remote=RemoteConfig(**options))
+        assert isinstance(store, RemoteStore)
+        return store
 
 
 def set_to(value: int) -> Callable[["icechunk.IcechunkStore"], object]:
@@ -245,3 +247,31 @@ def test_a_url_that_names_nothing_is_refused(source: str) -> None:
 def test_a_profile_is_refused_with_what_to_set() -> None:
     with pytest.raises(UnusableSource, match="AWS_PROFILE=mine"):
         open_requests("icechunk+s3://bucket/x", RemoteConfig(profile="mine"))
+
+
+def test_a_repository_is_not_written(commits: Commits) -> None:
+    with pytest.raises(SourceError, match="which can't be written"):
+        open_store(commits.url, writable=True)
+
+
+@pytest.mark.parametrize("view", ["chunks", "plain"])
+def test_a_branch_is_mounted_by_the_command(
+    commits: Commits, mounted: Callable[..., Path], view: str
+) -> None:
+    tag = commits.change(write_image)
+    commits.repository.create_tag("v1", tag)
+    commits.change(set_to(7))
+    point = mounted(f"{commits.url}?tag=v1", "--view", view)
+    assert (point / "a/c/0/0").read_bytes() == ROW
+    assert zarr.open_array(point / "a", mode="r")[3, 7] == 47
+    point = mounted(commits.url, "--view", view)
+    assert (zarr.open_array(point / "a", mode="r")[:] == 7).all()
+
+
+def test_a_branch_that_is_not_there_is_said_by_the_command(
+    commits: Commits, tmp_path: Path
+) -> None:
+    (tmp_path / "mnt").mkdir()
+    done = zarrfuse("mount", f"{commits.url}?branch=no", tmp_path / "mnt", check=False)
+    assert done.returncode == 1
+    assert "the repository has no branch no (it has main)" in done.stderr
