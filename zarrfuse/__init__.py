@@ -65,7 +65,8 @@ def mount(
 
     The source is a path or a URL, as for the command, or any store of zarr-python: in memory, fsspec,
     obstore, Icechunk, or a class of your own. The options are those of `zarrfuse mount`; `cache_ttl` is in
-    seconds (1 by default for a store object), `cache_size` in bytes, and `options` are those of `-o`.
+    seconds, `cache_size` in bytes, and `options` are those of `-o`. Of a store object, names and sizes are
+    kept for a second by default, here and in the kernel: what is written to it is seen within two.
 
     The mount has a process of its own. A store object stays in this process, where a thread reads it, so
     files of the mount must not be mapped into memory here (`mmap`, `numpy.memmap`): in another process they

@@ -132,9 +132,9 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
 
     `ready`: called when the mount answers, with a sentence if the store seems to hold no Zarr.
     """
-    ttl_s = config.cache_ttl_s
+    ttl_s, longest_s = config.cache_ttl_s, PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
     if ttl_s is None or store.keeps_names:
-        ttl_s = PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
+        ttl_s = longest_s if ttl_s is None else min(ttl_s, longest_s)
     cache = store.cache
     if cache is None and VIEWS[config.view].decodes:
         asked = config.cache_bytes

@@ -51,7 +51,21 @@ def test_each_key_is_found_with_its_size(requests: ZarrRequests) -> None:
     assert run(ask) == {key: len(data) for key, data in KEYS.items()}
 
 
-@pytest.mark.parametrize("path", ["", "a", "a/c", "nothing", "a/c/0/0.tiff/below", "a/c/9/9.tiff"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "a",
+        "a/c",
+        "nothing",
+        "a/c/0/0.tiff/below",
+        "a/c/9/9.tiff",
+        "a/../zarr.json",
+        "../local/zarr.json",
+        "a//zarr.json",
+        "nul\0",
+    ],
+)
 def test_what_is_no_key_is_not_found(requests: ZarrRequests, path: str) -> None:
     with pytest.raises(NotFound):
         run(requests.find(path))

@@ -11,7 +11,7 @@ from zarrfuse.errors import NotFound, NotSupported, Stale
 from zarrfuse.stores.remote.requests import Found, Listing
 from zarrfuse.stores.zarr_store.failures import told
 from zarrfuse.stores.zarr_store.libraries import Library, Obstore, library_of, tells_sizes
-from zarrfuse.stores.zarr_store.listing import listed
+from zarrfuse.stores.zarr_store.listing import is_name, listed
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -40,8 +40,8 @@ class ZarrRequests:
         """See `Requests`. A store that offers nothing better reads the value to know its size."""
         with told(self.url, path):
             store = await self._store()
-            if not path:
-                raise NotFound("the root is no file")
+            if not _is_key(path):  # the root neither
+                raise NotFound(f"no key {path}")
             if self._library is not None:
                 return await self._library.find(path)
             size = await store.getsize(path)
@@ -53,6 +53,8 @@ class ZarrRequests:
         """See `Requests`."""
         with told(self.url, path):
             store = await self._store()
+            if path and not _is_key(path):
+                raise NotFound(f"no key {path}")
             if not store.supports_listing:
                 raise NotSupported(f"the store {self.url} cannot list what is in it")
             if self._library is not None:
@@ -105,6 +107,11 @@ class ZarrRequests:
         store = (await StorePath.open(_with_own_client(self._given), "")).store
         self._library = library_of(store)
         return store
+
+
+def _is_key(path: str) -> bool:
+    """Whether a path leads to nothing outside the store, which not every store checks."""
+    return all(map(is_name, path.split("/")))
 
 
 def _with_own_client(store: "Store") -> "Store":
