@@ -25,6 +25,7 @@ from zarrfuse.stores.remote.requests import Requests
 
 _ENDS_WITHIN_S = 5.0
 _BUFFERED_BYTES = 1 << 20
+_PIECE_BYTES = 256 << 10
 
 
 class Answering:
@@ -34,6 +35,7 @@ class Answering:
         self._requests = requests
         self._connection = connection
         self._by_number: dict[int, asyncio.Task[None]] = {}
+        self._sending = asyncio.Lock()
         self._loop = asyncio.new_event_loop()
         self._main: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="zarrfuse-store", daemon=True)
@@ -64,7 +66,6 @@ class Answering:
         reader, writer = await asyncio.open_unix_connection(
             sock=self._connection, limit=_BUFFERED_BYTES
         )
-        requests = self._requests
         try:
             while True:
                 head, _ = await read_message(reader)
@@ -73,7 +74,7 @@ class Answering:
                     if ask.number in self._by_number:
                         self._by_number[ask.number].cancel()
                     continue
-                task = asyncio.create_task(_answer(requests, ask, writer))
+                task = asyncio.create_task(self._answer(ask, writer))
                 self._by_number[ask.number] = task
                 task.add_done_callback(partial(self._answered, ask.number))
         except (EOFError, ConnectionError):  # the daemon has ended
@@ -82,25 +83,35 @@ class Answering:
             for task in self._by_number.values():
                 task.cancel()
             writer.close()
-            requests.close()
+            self._requests.close()
 
+    async def _answer(self, ask: Ask, writer: asyncio.StreamWriter) -> None:
+        data: bytes | memoryview = b""
+        answer = Answer(ask.number)
+        path = os.fsdecode(ask.path)
+        try:
+            if ask.kind == "find":
+                answer.found = await self._requests.find(path)
+            elif ask.kind == "list":
+                answer.listed = listed_of(await self._requests.list(path))
+            else:
+                assert ask.of is not None
+                data = await self._requests.get(path, ask.start, ask.stop, ask.of)
+        except Exception as error:
+            answer.failure = failure_of(error)
+        # A message that has begun is sent whole, also if nobody waits for it any more.
+        await asyncio.shield(self._send(answer, data, writer))
 
-async def _answer(requests: Requests, ask: Ask, writer: asyncio.StreamWriter) -> None:
-    data: bytes | memoryview = b""
-    answer = Answer(ask.number)
-    path = os.fsdecode(ask.path)
-    try:
-        if ask.kind == "find":
-            answer.found = await requests.find(path)
-        elif ask.kind == "list":
-            answer.listed = listed_of(await requests.list(path))
-        else:
-            assert ask.of is not None
-            data = await requests.get(path, ask.start, ask.stop, ask.of)
-    except Exception as error:
-        answer.failure = failure_of(error)
-    try:
-        writer.writelines(packed(answer, data))
-        await writer.drain()
-    except ConnectionError:  # the daemon has ended, and waits for nothing
-        return
+    async def _send(
+        self, answer: Answer, data: bytes | memoryview, writer: asyncio.StreamWriter
+    ) -> None:
+        async with self._sending:
+            try:
+                for piece in packed(answer, data):
+                    whole = memoryview(piece)
+                    # The transport moves all that is left to the front, each time it sent some.
+                    for start in range(0, len(whole), _PIECE_BYTES):
+                        writer.write(whole[start : start + _PIECE_BYTES])
+                        await writer.drain()
+            except ConnectionError:  # the daemon has ended, and waits for nothing
+                return
