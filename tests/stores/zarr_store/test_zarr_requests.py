@@ -3,14 +3,18 @@
 import asyncio
 import inspect
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders.zarr_stores import KINDS, filled, memory, obstore_memory, wrapped, write_image
 from zarr.core.buffer import cpu
-from zarr.storage import LocalStore, MemoryStore, WrapperStore
+from zarr.core.sync import sync
+from zarr.storage import FsspecStore, LocalStore, MemoryStore, WrapperStore
 
 from zarrfuse.errors import Denied, NotFound, NotSupported, Stale, ZarrfuseError
 from zarrfuse.stores.remote.requests import Found, Listing, TryAgain
@@ -281,3 +285,22 @@ def test_what_zarr_python_writes_is_shown(kind: str, tmp_path: Path) -> None:
     assert names(run(requests.list(""))) == (["zarr.json"], ["a", "b"])
     assert names(run(requests.list("a/c/1"))) == (["0", "1"], [])
     assert names(run(requests.list("b/c"))) == (["zarr.json"], [])
+
+
+def test_a_client_that_belongs_to_another_event_loop_is_not_shared(tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
+    KINDS["local"](KEYS, tmp_path)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "local"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        store = FsspecStore.from_url(f"http://127.0.0.1:{server.server_port}")
+        assert sync(store.exists("zarr.json")), "its connections are of zarr-python's loop now"
+        requests = ZarrRequests(store, "http://store")
+
+        async def ask() -> bytes:
+            of = await requests.find("a/c/0/0.tiff")
+            return bytes(await requests.get("a/c/0/0.tiff", 0, of.size, of))
+
+        assert run(ask) == KEYS["a/c/0/0.tiff"]
+        assert sync(store.exists("zarr.json")), "and it is usable there still"
+        server.shutdown()
