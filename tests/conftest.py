@@ -14,7 +14,7 @@ from builders.mounts import Daemon, clear, drop_caches, mounting, serving, wait_
 from builders.object_server import bucket, object_server
 
 from zarrfuse.cli.demo_dataset import write_demo
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 __all__ = ["bucket", "clear", "drop_caches", "object_server", "wait_for", "zarrfuse"]
 

@@ -3,7 +3,7 @@
 The packages, from top to bottom; imports point down only:
 
 * `cli` - the commands; `check` - finds everything that is wrong with a dataset.
-* `mount` - the daemon of a mount; `fuse` - the kernel's requests, answered from a view.
+* `mounts` - the daemon of a mount; `fuse` - the kernel's requests, answered from a view.
 * `zarr_python` - a store for zarr-python without a mount.
 * `views` - a store as a tree of files: `raw`, `chunks`, `plain`, `images`, `all`.
 * `decoding` - decodes chunks in worker processes.
@@ -16,9 +16,14 @@ The packages, from top to bottom; imports point down only:
 """
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Union
 
 if TYPE_CHECKING:
+    from zarr.abc.store import Store
+
     from zarrfuse.zarr_python.store import PlainStore
 
 __version__ = "0.1.0"
@@ -39,3 +44,71 @@ def open_store(source: str | os.PathLike[str], *, read_only: bool = True) -> "Pl
     store = PlainStore(source, read_only=read_only)
     store.ensure_open()
     return store
+
+
+def mount(
+    source: Union[str, "os.PathLike[str]", "Store"],
+    mountpoint: str | os.PathLike[str],
+    *,
+    view: str = "chunks",
+    formats: Sequence[str] | None = None,
+    cache_ttl: float | None = None,
+    cache_size: int | None = None,
+    options: Sequence[str] = (),
+    allow_other: bool = False,
+    follow_symlinks: bool = False,
+    xattrs: bool = False,
+    log_file: str | os.PathLike[str] | None = None,
+    verbose: bool = False,
+) -> AbstractContextManager[Path]:
+    """Mount `source` on the empty folder `mountpoint` for as long as a `with` block lasts; read-only.
+
+    The source is a path or a URL, as for the command, or any store of zarr-python: in memory, fsspec,
+    obstore, Icechunk, or a class of your own. The options are those of `zarrfuse mount`; `cache_ttl` is in
+    seconds, `cache_size` in bytes, and `options` are those of `-o`. Of a store object, names and sizes are
+    kept for a second by default, here and in the kernel: what is written to it is seen within two.
+
+    The mount has a process of its own. A store object stays in this process, where a thread reads it, so
+    files of the mount must not be mapped into memory here (`mmap`, `numpy.memmap`): in another process they
+    may be. If the block ends while files of the mount are open, it warns, and they can no longer be read.
+
+        with zarrfuse.mount(zarr.storage.MemoryStore(...), "mnt", view="images") as mnt:
+            subprocess.run(["viewer", mnt / "image.tiff"])
+
+    Raises `zarrfuse.errors.MountError` with the reason, `ValueError` for an unknown view or format, and
+    `TypeError` for what is no source.
+    """
+    from zarrfuse.config import (  # noqa: PLC0415  # as below
+        FOLDER_TTL_S,
+        FORMATS,
+        VIEWS,
+        MountConfig,
+        RemoteConfig,
+    )
+    from zarrfuse.mounts.in_python import mounted  # noqa: PLC0415  # `import zarrfuse` stays fast
+
+    if view not in VIEWS:
+        raise ValueError(f"the view {view!r} is not one of {', '.join(VIEWS)}")
+    for name in formats or ():
+        if name not in FORMATS:
+            raise ValueError(f"the format {name!r} is not one of {', '.join(FORMATS)}")
+    ttl_s = cache_ttl
+    if ttl_s is None:  # a store of this process costs little to ask
+        is_named = isinstance(source, str | os.PathLike)
+        ttl_s = RemoteConfig().ttl_s if is_named else FOLDER_TTL_S
+    config = MountConfig(
+        source="",
+        mountpoint=os.fspath(mountpoint),
+        view=view,
+        options=tuple(options),
+        allow_other=allow_other,
+        follow_symlinks=follow_symlinks,
+        xattrs=xattrs,
+        cache_ttl_s=cache_ttl,
+        formats=FORMATS if formats is None else tuple(formats),
+        cache_bytes=cache_size,
+        remote=RemoteConfig(ttl_s=ttl_s, cache_bytes=cache_size),
+        log_file=None if log_file is None else os.path.abspath(log_file),
+        verbose=verbose,
+    )
+    return mounted(source, config)

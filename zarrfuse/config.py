@@ -1,4 +1,4 @@
-"""The options of a mount, as frozen data. Made by `cli`, read by `mount`, `views` and `fuse`."""
+"""The options of a mount, as frozen data. Made by `cli`, read by `mounts`, `views` and `fuse`."""
 
 import math
 from dataclasses import dataclass, field

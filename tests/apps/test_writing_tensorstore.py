@@ -21,7 +21,7 @@ from builders.documents import concat_parts, suffix_keys
 from builders.mounts import zarrfuse
 from write_by_tensorstore import GROWN, INNER, SHARD, SIDE, Task, metadata, opened, run, values
 
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 Mounted = Callable[..., Path]
 

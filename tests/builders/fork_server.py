@@ -145,7 +145,7 @@ if __name__ == "__main__":
     # What the commands import when they run.
     import zarrfuse.check.run
     import zarrfuse.cli.info
-    import zarrfuse.mount.daemon  # noqa: F401
+    import zarrfuse.mounts.daemon  # noqa: F401
     from zarrfuse.cli import app as cli
 
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which who started the tests may ignore

@@ -19,7 +19,7 @@ import pytest
 
 from builders.fork_server import Forked, Forks
 from builders.processes import peak_bytes
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 COMMAND = (sys.executable, "-m", "zarrfuse")
 """For tests of the command itself; others use `zarrfuse` and `start`, which cost less."""

@@ -16,7 +16,7 @@ from builders.mounts import COMMAND, clear, mounting, wait_for, zarrfuse
 from builders.processes import processes_about
 
 from zarrfuse import __version__
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 Mounted = Callable[..., Path]
 Stored = Callable[..., Path]

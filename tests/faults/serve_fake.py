@@ -28,7 +28,7 @@ from builders.fake_stores import (
 from errors_raised import RAISED
 
 from zarrfuse.config import MountConfig, Tuning
-from zarrfuse.mount import daemon
+from zarrfuse.mounts import daemon
 from zarrfuse.stores.base import Entry, Kind, Store
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.nodes import DOCUMENTS

@@ -12,7 +12,7 @@ from builders.folders import write_files
 from builders.mounts import Daemon, serving, wait_for
 from daemons import errno_when
 
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 LIMIT = 64
 DATA = b"0123456789"

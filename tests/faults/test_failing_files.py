@@ -16,7 +16,7 @@ from builders.mounts import ENVIRONMENT, clear, serving, wait_for
 from daemons import errno_when
 from sampling import is_thorough
 
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 THOROUGH = is_thorough()
 SIZE = 3000

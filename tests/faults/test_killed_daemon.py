@@ -12,7 +12,7 @@ from builders.folders import write_files
 from builders.mounts import COMMAND, clear, serving, wait_for
 from daemons import errno_when, fake
 
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 DATA = os.urandom(300_000)
 

@@ -26,7 +26,7 @@ from sampling import Sample
 from versioned_chunks import HEADER_BYTES, INDEX_BYTES, content, version_of
 from write_versions import DOCUMENT
 
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 KILLS, FEWER_KILLS = 125, 25
 """Of each of the four kinds: with `--thorough`, and by default."""

@@ -11,7 +11,7 @@ from builders.folders import write_files
 from builders.mounts import ENVIRONMENT, clear, wait_for
 from daemons import fake
 
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGTERM"])

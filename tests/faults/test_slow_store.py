@@ -12,7 +12,7 @@ from builders.folders import write_files
 from builders.mounts import Daemon, serving, wait_for
 from daemons import errno_when, fake
 
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 DATA = b"slow" * 1000
 

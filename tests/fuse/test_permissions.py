@@ -265,7 +265,7 @@ def test_what_becomes_private_while_it_is_known_is_not_opened(writable: Path) ->
 
 AS_NOBODY = """
 import encodings.ascii, os, pkgutil, sys
-import zarrfuse.cli.app, zarrfuse.fuse.operations, zarrfuse.mount.daemon
+import zarrfuse.cli.app, zarrfuse.fuse.operations, zarrfuse.mounts.daemon
 import zarrfuse.stores, zarrfuse.transactions, zarrfuse.views
 for package in (zarrfuse.stores, zarrfuse.views, zarrfuse.transactions):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):

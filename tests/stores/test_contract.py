@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from builders.object_server import TestBucket
+from builders.object_server import TestBucket, set_environment
 from builders.processes import open_files
 from builders.readers import read_range
 from hypothesis import given, settings
@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from sampling import examples
 
+from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import Denied, NotAFolder, NotFound, Stale, ZarrfuseError, errno_of
 from zarrfuse.stores.base import Entry, Kind, Store, opened, read
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.object.store import ObjectStore
 from zarrfuse.stores.remote.store import RemoteStore
+from zarrfuse.stores.zarr_store.requests import ZarrRequests
 from zarrfuse.stores.zip.store import ZipStore
 
 # Half random, half zeros: deflate stores some blocks as they are and shrinks others.
@@ -108,6 +110,19 @@ def make_object_cached(request, at: Path) -> Store:
     return bucket.cached_store("a/store", cache_dir=str(at))
 
 
+def make_zarr_store(request, _: Path) -> Store:
+    """A store of zarr-python on a bucket."""
+    from obstore.store import S3Store
+    from zarr.storage import ObjectStore as ZarrObjectStore
+
+    bucket = request.getfixturevalue("object_server").bucket()
+    fill(bucket)
+    with set_environment(bucket.server.environment):
+        opened = S3Store(bucket.name, prefix="a/store", virtual_hosted_style_request=False)
+    requests = ZarrRequests(ZarrObjectStore(opened, read_only=True), "zarr://store")
+    return RemoteStore(requests, RemoteConfig())
+
+
 MAKERS: dict[str, Callable[[Path], Store]] = {
     "local": make_local,
     "zip-stored": make_stored,
@@ -118,6 +133,7 @@ MAKERS: dict[str, Callable[[Path], Store]] = {
 SERVED: dict[str, Callable[..., Store]] = {
     "object": make_object,
     "object-cached": make_object_cached,
+    "zarr-store": make_zarr_store,
 }
 """Made of the fixtures of their servers, and a folder for themselves."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import SourceError
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 from zarrfuse.spec.paths import join
 from zarrfuse.stores.base import Entry, Store
 from zarrfuse.stores.local.store import LocalStore

@@ -240,7 +240,7 @@ def mount(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
 ) -> None:
     """Mount SOURCE on MOUNTPOINT, in the background. It is ready when the command returns."""
-    from zarrfuse.mount import command_line, daemon, kernel_mounts  # noqa: PLC0415
+    from zarrfuse.mounts import command_line, daemon, kernel_mounts  # noqa: PLC0415
     from zarrfuse.stores.opening import is_url, secrets_of  # noqa: PLC0415
 
     if view not in VIEWS:
@@ -299,7 +299,7 @@ def unmount(
     ] = False,
 ) -> None:
     """Unmount MOUNTPOINT."""
-    from zarrfuse.mount import kernel_mounts  # noqa: PLC0415
+    from zarrfuse.mounts import kernel_mounts  # noqa: PLC0415
 
     path = kernel_mounts.resolved(mountpoint)
     mounted = kernel_mounts.mount_at(path)

@@ -7,7 +7,7 @@ import sys
 from zarrfuse.cli.demo_dataset import write_demo
 from zarrfuse.config import MountConfig
 from zarrfuse.errors import MountError
-from zarrfuse.mount import daemon, kernel_mounts
+from zarrfuse.mounts import daemon, kernel_mounts
 
 _CHUNK = "cells.zarr/zstd/c/0/1.tiff"
 _PLAIN_CHUNK = "cells.zarr/strips/c/0/1.tiff"

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from zarrfuse.config import PERMANENT_TTL_S, RemoteConfig
 from zarrfuse.errors import NotFound, SourceError, printable
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 from zarrfuse.spec.chunk_keys import parse_chunk_key_encoding
 from zarrfuse.spec.paths import join, name_of, split
 from zarrfuse.stores.base import Entry, Kind

@@ -1,6 +1,6 @@
 """Sets how the C library keeps freed memory, and tells how much memory is available.
 
-`settle` is called once, before the first thread, by `mount` and by `worker`. By default every chunk is
+`settle` is called once, before the first thread, by `mounts` and by `worker`. By default every chunk is
 mapped anew and cleared by the kernel, which is a tenth of the time of decoding, and each thread has a heap
 of its own that the others cannot use.
 """

@@ -5,7 +5,7 @@ is parked, and woken through epoll, although the next request is mostly there al
 microseconds. pyfuse3 waits through its module global `trio`, which its own asyncio support replaces, too.
 `install` replaces it by an object that polls the descriptor first, and parks if nothing comes.
 
-Used by `mount`. Without it everything works, but slower. It does nothing if pyfuse3 is not built as
+Used by `mounts`. Without it everything works, but slower. It does nothing if pyfuse3 is not built as
 expected.
 """
 

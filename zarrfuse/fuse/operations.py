@@ -1,7 +1,7 @@
 """The class that pyfuse3 calls: a handler for each FUSE request.
 
-Owns the way from exceptions to errnos, and the counters of `status.json`. Used by `mount`. pyfuse3 copies a
-reply before anything else runs, so one buffer and one pair of attribute objects serve all replies.
+Owns the way from exceptions to errnos, and the counters of `status.json`. Used by `mounts`. pyfuse3 copies
+a reply before anything else runs, so one buffer and one pair of attribute objects serve all replies.
 """
 
 import errno

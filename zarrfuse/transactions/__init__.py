@@ -5,5 +5,5 @@ parts is written as temporary parts into the `workspace`, recorded in a `journal
 (`multi_key_commit`, `apply_journal`), or back (`rollback`). `recovery` finishes the journals of processes
 that died; until then `recovered_view` shows the store as if they were finished. `locks` serialises commits
 of one chunk (`ofd` has the system call), `snapshot` reads a chunk without a lock. Used by views and
-`mount`. It must not know chunks or parts: views decide which bytes go under which key.
+`mounts`. It must not know chunks or parts: views decide which bytes go under which key.
 """

@@ -1,4 +1,4 @@
-"""Makes a view by its name. Used by `mount`, `cli` and the `all` view."""
+"""Makes a view by its name. Used by `mounts`, `cli` and the `all` view."""
 
 from importlib import import_module
 from typing import Any

@@ -1,6 +1,6 @@
 """Looks for a short time whether a store holds any Zarr.
 
-Used by `mount`, to warn a user who mounts the wrong folder. It reads the document of the root, and lists
+Used by `mounts`, to warn a user who mounts the wrong folder. It reads the document of the root, and lists
 other folders. `info` and `check` walk the whole store and do not need it.
 """
 

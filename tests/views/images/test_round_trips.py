@@ -1,6 +1,6 @@
 """Every file of the `images` view holds the pixels that zarr-python reads from the same store.
 
-In process, through the readers of the view: what a mount adds is in `tests/mount`.
+In process, through the readers of the view: what a mount adds is in `tests/mounts`.
 """
 
 import io

@@ -2,7 +2,7 @@
 
 A journal may write the parts of its chunk. It may delete the parts of one other chunk of the array, that is
 renamed, or one file beside the chunk that became it, neither a document nor a part of another chunk. So a
-journal that comes with a dataset can do no harm. Used by `mount`, `cli`, `check` and `zarr_python`, when
+journal that comes with a dataset can do no harm. Used by `mounts`, `cli`, `check` and `zarr_python`, when
 they open a store.
 """
 

@@ -1,6 +1,6 @@
 """Starts a worker that decodes, and imports what writes headers, before they are needed.
 
-Used by `mount` in a thread, once the mount is ready: a worker takes 0.5 s to start, tifffile 0.1 s to
+Used by `mounts` in a thread, once the mount is ready: a worker takes 0.5 s to start, tifffile 0.1 s to
 import.
 """
 

@@ -12,7 +12,7 @@ from builders.documents import group
 from builders.mounts import COMMAND, clear, wait_for, zarrfuse
 from builders.processes import processes_about
 
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 Mounted = Callable[..., Path]
 Stored = Callable[..., Path]
@@ -383,7 +383,7 @@ def test_no_daemon_outlives_a_refusal(source: Path, mountpoint: Path) -> None:
 
 
 SILENT = (
-    "import errno; from zarrfuse.cli import app; from zarrfuse.mount import kernel_mounts;"
+    "import errno; from zarrfuse.cli import app; from zarrfuse.mounts import kernel_mounts;"
     " kernel_mounts.answer_of = lambda path: {}; app.main()"
 )
 

@@ -15,7 +15,7 @@ from builders.folders import write_keys
 from builders.mounts import COMMAND, Daemon, clear, wait_for, zarrfuse
 from builders.processes import processes_about
 
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 Mounted = Callable[..., Path]
 Served = Callable[..., Daemon]

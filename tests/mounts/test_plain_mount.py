@@ -16,7 +16,7 @@ from builders.folders import write_keys
 from builders.mounts import info, zarrfuse
 
 from zarrfuse.cli.demo_dataset import demo_image
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
 
 Mounter = Callable[..., Path]
 Store = tuple[Path, dict[str, Any]]

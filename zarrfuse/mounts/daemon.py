@@ -26,7 +26,8 @@ from zarrfuse.decoding.memory import settle as settle_memory
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import eager
 from zarrfuse.fuse.operations import Operations
-from zarrfuse.mount import kernel_mounts
+from zarrfuse.mounts import kernel_mounts
+from zarrfuse.mounts.readiness import Said, heard
 from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
 from zarrfuse.stores.cache import ByteCache, default_cache_bytes
 from zarrfuse.stores.opening import is_url, open_store, printable_source
@@ -46,7 +47,6 @@ _SWITCH_INTERVAL_S = 5e-5  # a busy thread would else keep the event loop waitin
 # all threads wait for the store, and so do requests that have not got one.
 _MOST_REQUESTS = 500
 _GC_THRESHOLDS = (50_000, 50, 1000)
-_READY = b"\0"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -81,49 +81,50 @@ def _serve_in_background(config: MountConfig, store: Store | None) -> str | None
         os.close(receiving)
         _become_daemon(config, store, sending)
     os.close(sending)
-    with os.fdopen(receiving, "rb") as pipe:
-        said = pipe.read()
-    if not said.startswith(_READY):
-        raise MountError(os.fsdecode(said) or "the daemon ended before it was ready")
-    return os.fsdecode(said.removeprefix(_READY)) or None
+    return heard(receiving)
 
 
 def _become_daemon(config: MountConfig, store: Store | None, sending: int) -> NoReturn:
     """Serve in the forked process, and end it."""
-    status = 1
+    said = Said(sending)
     try:
         os.setsid()
         if os.fork():
             os._exit(0)
+    except OSError as error:
+        said.failed(f"the daemon failed: {text_of(error)}")
+        os._exit(1)
+    serve_and_end(config, lambda: store or _opened(config), said.ready, said.failed)
+
+
+def serve_and_end(
+    config: MountConfig,
+    opened: Callable[[], Store],
+    ready: Callable[[str | None], None],
+    failed: Callable[[str], None],
+) -> NoReturn:
+    """Serve in this process without a terminal, then end it.
+
+    `ready`: see `serve`; `failed`: called with the reason if the mount fails, before or later.
+    """
+    status = 1
+    try:
         os.chdir("/")
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nothing, descriptor)
         _log_to(config)
-
-        def ready(problem: str | None) -> None:
-            nonlocal sending
-            os.write(sending, _READY + os.fsencode(problem or ""))
-            told, sending = sending, -1  # another file may get this number next
-            os.close(told)
-
-        serve(config, store or _opened(config), ready)
+        serve(config, opened(), ready)
         status = 0
     except ZarrfuseError as error:
         log.error("%s", error)
-        _say(sending, os.fsencode(str(error)))
+        failed(str(error))
     except BaseException as error:
         log.exception("the daemon failed")
-        _say(sending, f"the daemon failed: {text_of(error)}".encode())
+        failed(f"the daemon failed: {text_of(error)}")
     finally:
         logging.shutdown()
         os._exit(status)
-
-
-def _say(sending: int, text: bytes) -> None:
-    """Send an error to the process that waits for the mount, unless the mount is ready."""
-    if sending >= 0:
-        os.write(sending, text)
 
 
 def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]) -> None:
@@ -131,9 +132,9 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
 
     `ready`: called when the mount answers, with a sentence if the store seems to hold no Zarr.
     """
-    ttl_s = config.cache_ttl_s
+    ttl_s, longest_s = config.cache_ttl_s, PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
     if ttl_s is None or store.keeps_names:
-        ttl_s = PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
+        ttl_s = longest_s if ttl_s is None else min(ttl_s, longest_s)
     cache = store.cache
     if cache is None and VIEWS[config.view].decodes:
         asked = config.cache_bytes
