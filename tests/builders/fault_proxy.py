@@ -1,8 +1,8 @@
 """A proxy in front of an HTTP server that does wrong what networks and servers do wrong, by a seed.
 
-In a process of its own, as `object_server` is and for the same reason. Which request has which fault depends
-on the seed and on the number of the request alone. Started as a script it serves until its standard input
-ends, and takes from there, a line each, what faults there shall be from now on.
+In a process of its own, as `object_server` is and for the same reason. Which request has which fault
+depends on the seed and on the number of the request alone. Started as a script it serves until its standard
+input ends, and takes from there, a line each, what faults there shall be from now on.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Faults:
     """What goes wrong: each request with probability `rate`, in one of the ways `kinds`.
 
     latency: the answer comes `latency_s` later.
-    burst: this one and the next, `burst` in all, are answered 429, 500 or 503, half of them with Retry-After.
+    burst: this one and the next, `burst` in all, are answered 429, 500 or 503, half with Retry-After.
     cut: the connection is closed in the middle of the answer.
     stall: nothing is sent for `stall_s`, from the beginning or from the middle on; then it is closed.
     wrong_length: Content-Length is more than is sent; of a range also: fewer bytes than Content-Range says,
@@ -97,6 +97,10 @@ class FaultProxy:
     def most_at_once(self) -> int:
         """How many requests were out at the same time at most."""
         return self._tell({"most": True})
+
+    def hang_up(self) -> None:
+        """Close all connections of clients, as a server closes those that nobody has used for long."""
+        self._tell({"hang_up": True})
 
     def stop(self) -> None:
         """End it; from then on connections are refused."""
@@ -196,11 +200,13 @@ class _Server:
     port: int
     plan: _Plan = field(default_factory=lambda: _Plan(Faults()))
     asked: list[Asked] = field(default_factory=list)
+    connections: set[asyncio.StreamWriter] = field(default_factory=set)
     at_once: int = 0
     most_at_once: int = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
+        self.connections.add(writer)
         try:
             while (request := await _read_message(reader)) is not None:
                 self.at_once += 1
@@ -214,6 +220,7 @@ class _Server:
         except (OSError, asyncio.IncompleteReadError):
             pass  # the client went away
         finally:
+            self.connections.discard(writer)
             writer.close()
 
     async def _answer(
@@ -333,6 +340,10 @@ class _Server:
             return None
         if "asked" in what:
             return [[one.method, one.target, one.range, one.fault] for one in self.asked]
+        if "hang_up" in what:
+            for connection in self.connections:
+                connection.close()
+            return None
         return self.most_at_once
 
 

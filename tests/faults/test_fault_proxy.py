@@ -1,4 +1,4 @@
-"""The proxy of the tests: each fault is what it is called, as often as it was told, the same by its seed."""
+"""The proxy of the tests: each fault is what it is called, as often as told, the same by its seed."""
 
 import http.client
 import threading
@@ -17,6 +17,7 @@ class Serve(BaseHTTPRequestHandler):
     """One object, with ranges."""
 
     def do_GET(self) -> None:
+        """A whole object, or a range of it."""
         start, stop = 0, len(DATA)
         if asked := self.headers["Range"]:
             first, last = asked.removeprefix("bytes=").split("-")
@@ -30,7 +31,9 @@ class Serve(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(DATA[start:stop])
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        """The same without bytes."""
+        self.do_GET()
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -156,6 +159,16 @@ def test_only_some_paths_fail_and_only_so_often(proxy: FaultProxy):
         False,
         True,
     ]
+
+
+def test_hanging_up_closes_connections_and_takes_new_ones(proxy: FaultProxy):
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=20)
+    connection.request("GET", "/")
+    assert connection.getresponse().read() == DATA
+    proxy.hang_up()
+    assert connection.sock.recv(1) == b""
+    connection.close()
+    assert ask(proxy)[2] == DATA
 
 
 def test_a_stopped_proxy_refuses_connections(port: int):
