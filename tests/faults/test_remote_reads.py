@@ -5,6 +5,7 @@ request can be interrupted.
 """
 
 import errno
+import json
 import os
 import random
 import signal
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from builders.documents import array
+from builders.documents import array, group
 from builders.fault_proxy import KINDS, FaultProxy, fault_proxy
 from builders.folders import write_files
 from builders.mounts import Daemon, serving, wait_for
@@ -45,12 +46,17 @@ def content(key: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two arrays, of large and of small chunks."""
+    """Two arrays, of large and of small chunks, in a group that names them."""
     folder = tmp_path_factory.mktemp("remote") / "dataset"
     write_files(folder, {key: content(key) for key in CHUNKS})
-    for name, size, count in (("large", LARGE, 16), ("small", SMALL, 200)):
-        document = array(shape=[size * count], chunk_grid=_grid(size), data_type="uint8")
-        write_files(folder, {f"{name}/zarr.json": document})
+    documents = {
+        name: array(shape=[size * count], chunk_grid=_grid(size), data_type="uint8")
+        for name, size, count in (("large", LARGE, 16), ("small", SMALL, 200))
+    }
+    named = {name: json.loads(text) for name, text in documents.items()}
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": named}
+    write_files(folder, {"zarr.json": group(consolidated_metadata=consolidated)})
+    write_files(folder, {f"{name}/zarr.json": text for name, text in documents.items()})
     return folder
 
 
@@ -161,7 +167,7 @@ def test_reads_of_a_failing_server_are_right_or_an_errno_and_nothing_leaks(
         proxy.hang_up()
         threads, descriptors = tasks(daemon), daemon.descriptors()
 
-        proxy.set(rate=0.1, seed=first)
+        proxy.set(rate=0.1, seed=first, slow_s=0.5)
         reads = read_by_many(daemon.mountpoint, range(first + 300, first + 300 + count))
         assert set(proxy.faults()) == set(KINDS)
         outcomes = Counter(read.outcome for read in reads)
