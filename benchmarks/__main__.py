@@ -16,6 +16,16 @@ from benchmarks.image_arrays import QUICK_IMAGES, ImageSizes, write_image_arrays
 from benchmarks.images import OURS, ZARR, ImageMeasurements, ImageTable
 from benchmarks.measurements import Measurements, compiled_reader
 from benchmarks.peers import peers
+from benchmarks.remote import (
+    RTT_MS,
+    RemoteTable,
+    check_mounts,
+    peak_memory_bytes,
+    remote_measurements,
+    remote_mounts,
+)
+from benchmarks.remote_data import QUICK_REMOTE, RemoteSizes, write_remote_data
+from benchmarks.remote_server import relay, s3_server
 from benchmarks.systems import Failed, Folder, FuseMount, Imports, System, bindfs, images, zarrfuse
 from benchmarks.table import Measured, PeerTable, Table, machine
 from benchmarks.writing import (
@@ -39,7 +49,9 @@ _IMAGE_NAMES = (
 )
 _WRITING_NAMES = ("write-parts", "write-chunk")
 _PEER_NAMES = ("peers-random-1", "peers-random-4", "peers-open-1", "peers-open-4")
-_NAMES = (*_MOUNT_NAMES, *_PEER_NAMES, *_WRITING_NAMES, *_IMAGE_NAMES)
+_REMOTE_ROWS = ("remote-sequential", "remote-random", "remote-list", "remote-small", "remote-plane")
+_REMOTE_NAMES = (*_REMOTE_ROWS, *(f"{name}-warm" for name in _REMOTE_ROWS), "remote-memory")
+_NAMES = (*_MOUNT_NAMES, *_PEER_NAMES, *_WRITING_NAMES, *_IMAGE_NAMES, *_REMOTE_NAMES)
 
 
 def main() -> int:
@@ -93,6 +105,8 @@ def _measured(folder: Path, options: argparse.Namespace) -> str:
         tables.append(_writing_beside_bindfs(folder, options))
     if set(options.only) & set(_IMAGE_NAMES):
         tables.append(_beside_zarr_python(folder, options, reader))
+    if set(options.only) & set(_REMOTE_NAMES):
+        tables.append(_remote_beside_others(folder, options, reader))
     return "\n\n".join((machine(folder), *tables))
 
 
@@ -173,6 +187,32 @@ def _beside_zarr_python(folder: Path, options: argparse.Namespace, reader: str) 
         memory = measurements.peak_memory_bytes()
     rows = [(m, figures[m.name]) for m in chosen]
     return ImageTable(options.rounds, rows, memory, default_cache_bytes()).markdown()
+
+
+def _remote_beside_others(folder: Path, options: argparse.Namespace, reader: str) -> str:
+    _say("writing a bucket")
+    own = folder / "remote"
+    own.mkdir()
+    data = write_remote_data(own, QUICK_REMOTE if options.quick else RemoteSizes())
+    caches = own / "caches"
+    with (
+        s3_server(own / "server", data.root) as near,
+        relay(own, near, RTT_MS // 2) as port,
+    ):
+        _say("comparing the mounts with the bucket")
+        check_mounts(remote_mounts(own / "check", near), data)
+        cold, warm = remote_mounts(own / "cold", port), remote_mounts(own / "warm", port, caches)
+        rows = []
+        for mounts, is_warm in ((cold, False), (warm, True)):
+            measurements = remote_measurements(data, reader, caches, warm=is_warm)
+            chosen = [m for m in measurements if m.name in options.only]
+            rows += _figures(chosen, mounts, options.rounds)
+        memory: dict[str, int] = {}
+        if "remote-memory" in options.only:
+            _say("peak memory")
+            all_of_them = list(remote_measurements(data, reader, caches, warm=False))
+            memory = {mount.name: peak_memory_bytes(mount, all_of_them) for mount in cold}
+    return RemoteTable(options.rounds, rows, memory, default_cache_bytes()).markdown()
 
 
 def _first_mounts(source: Path, mounts: tuple[FuseMount, ...]) -> int:

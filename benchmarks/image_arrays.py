@@ -87,7 +87,7 @@ def write_image_arrays(folder: Path, sizes: ImageSizes) -> ImageArrays:
     zarr.create_group(arrays.root)
     whole = _create(arrays, arrays.zstd, shape, sizes.chunk)
     sharded = _create(arrays, arrays.sharded, shape, sizes.inner, shards=of_a_page)
-    first = _page(sizes.side)
+    first = page_of_cells(sizes.side)
     for number in range(sizes.pages):
         # Every page has its own bytes, at the price of one.
         page = np.roll(first, (number * 37, number * 101), (0, 1)) + np.uint16(number)
@@ -125,7 +125,7 @@ def _create(
     )
 
 
-def _page(side: int) -> Any:
+def page_of_cells(side: int) -> Any:
     """A picture of cells, `side` pixels wide and high, as a camera of 16 bits gives it."""
     chance = np.random.default_rng(7)
     light = np.full((side, side), 12.0, np.float32)

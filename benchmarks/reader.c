@@ -1,7 +1,8 @@
 /* Reads files the way programs do, and says how long that took.
  *
  *   reader seq FILE...               all bytes of each file, one after the other, 1 MiB at a time
- *   reader random THREADS COUNT FILE COUNT different pages of 4 KiB, in one shuffled order
+ *   reader random THREADS COUNT FILE [SIZE]
+ *                                    COUNT different pages of SIZE bytes (4 KiB), in one shuffled order
  *   reader each THREADS FOLDER LIST  open, read, close every file of FOLDER named in LIST
  *
  * Prints the seconds and the bytes read. In C, so that the reader is not what is measured; the
@@ -26,7 +27,7 @@
 static const char *random_path;
 static off_t *offsets;
 static char **names;
-static size_t jobs;
+static size_t jobs, page = PAGE;
 static int threads = 1, folder_fd = -1;
 static pthread_barrier_t start;
 static uint64_t bytes_by_thread[MAX_THREADS];
@@ -75,9 +76,9 @@ static void *read_at_random(void *number)
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 	pthread_barrier_wait(&start);
 	for (size_t job = first; job < jobs; job += threads) {
-		if (pread(fd, buffer, PAGE, offsets[job]) != PAGE)
+		if (pread(fd, buffer, page, offsets[job]) != (ssize_t)page)
 			fail(random_path);
-		bytes_by_thread[first] += PAGE;
+		bytes_by_thread[first] += page;
 	}
 	return NULL;
 }
@@ -125,14 +126,14 @@ static void shuffle_offsets(const char *path, size_t count)
 	struct stat status;
 	if (stat(path, &status))
 		fail(path);
-	size_t pages = status.st_size / PAGE;
+	size_t pages = status.st_size / page;
 	offsets = malloc(pages * sizeof *offsets);
 	if (!offsets || count > pages) {
 		fprintf(stderr, "reader: %s has only %zu pages\n", path, pages);
 		exit(1);
 	}
 	for (size_t i = 0; i < pages; i++)
-		offsets[i] = (off_t)i * PAGE;
+		offsets[i] = (off_t)i * page;
 	for (size_t i = 0; i < count; i++) {
 		size_t other = i + next_number() % (pages - i);
 		off_t kept = offsets[i];
@@ -177,8 +178,12 @@ int main(int argc, char **argv)
 			bytes += read_all(fd, buffer, argv[i]);
 			close(fd);
 		}
-	} else if (argc == 5 && (threads = atoi(argv[2])) > 0 && threads <= MAX_THREADS) {
+	} else if ((argc == 5 || argc == 6) && (threads = atoi(argv[2])) > 0 && threads <= MAX_THREADS) {
 		if (!strcmp(mode, "random")) {
+			if (argc == 6)
+				page = strtoull(argv[5], NULL, 10);
+			if (!page || page > BLOCK)
+				return 2;
 			shuffle_offsets(argv[4], strtoull(argv[3], NULL, 10));
 			bytes = in_threads(read_at_random, &begun);
 		} else if (!strcmp(mode, "each")) {
