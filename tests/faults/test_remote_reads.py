@@ -22,6 +22,7 @@ import pytest
 from builders.documents import array, group
 from builders.fault_proxy import KINDS, FaultProxy, fault_proxy
 from builders.folders import write_files
+from builders.http_server import serving_http
 from builders.mounts import Daemon, serving, wait_for
 from builders.object_server import ObjectServer, environment_for, set_environment
 from sampling import Sample
@@ -87,7 +88,14 @@ def on_s3(dataset: Path) -> Iterator[Remote]:
         server.stop()
 
 
-SERVERS = {"s3": on_s3}
+@contextmanager
+def on_http(dataset: Path) -> Iterator[Remote]:
+    """A server that lists nothing."""
+    with serving_http(dataset, dataset.with_name("nginx"), "none") as server:
+        yield Remote(server.port, lambda port: f"http://127.0.0.1:{port}", lambda _: {})
+
+
+SERVERS = {"s3": on_s3, "http": on_http}
 
 
 @pytest.fixture(scope="module", params=SERVERS)
