@@ -47,7 +47,7 @@ _PATIENCE = Patience()
 
 
 class ObjectStore(WritableStore):
-    """Implements `base.WritableStore`. Names, credentials and endpoint as `docs/object-stores.md` says.
+    """Implements `base.WritableStore`. Names, credentials and endpoint as `docs/remote.md` says.
 
     Raises `SourceError` if the bucket does not exist, does not answer or may not be listed, and, if not
     `writable`, if there is no key below the prefix.
