@@ -37,7 +37,7 @@ class Remote:
 
 
 class Blocks:
-    """The blocks of the objects of one store. `at_hand` is for any thread, the rest belongs to the loop.
+    """The blocks of the objects of one store. What is `at_hand` is for any thread, the rest for the loop.
 
     `store_id`: names the store on the disk, which others share.
     """
@@ -65,6 +65,15 @@ class Blocks:
     def at_hand(self, remote: Remote, index: int) -> memoryview | None:
         """A block that is in memory, or None."""
         block: memoryview | None = self.cache.get((remote, index))
+        return block
+
+    def at_hand_on_disk(self, remote: Remote, index: int) -> memoryview | None:
+        """A block that is in memory or on the disk, or None. It may wait for the disk."""
+        block = self.at_hand(remote, index)
+        if block is None and self._disk is not None and self._is_kept(remote):
+            block = self._read(remote, index)
+            if block is not None:
+                self.cache.put((remote, index), block)
         return block
 
     async def fetch(self, remote: Remote, wanted: range) -> dict[int, memoryview]:
@@ -159,19 +168,25 @@ class Blocks:
 
     async def _from_disk(self, remote: Remote, run: range) -> list[int]:
         """Land those blocks that are on the disk; the others are returned."""
-        disk = self._disk
-        if disk is None or not self._is_kept(remote):
+        if self._disk is None or not self._is_kept(remote):
             return list(run)
-        missing = []
+
+        def read() -> dict[int, memoryview]:
+            found = ((index, self._read(remote, index)) for index in run)
+            return {index: block for index, block in found if block is not None}
+
         loop = asyncio.get_running_loop()
-        for index in run:
-            data = await loop.run_in_executor(self._threads, disk.get, self._name(remote, index))
-            size = min(BLOCK_BYTES, remote.found.size - index * BLOCK_BYTES)
-            if data is None or len(data) != size:
-                missing.append(index)
-            else:
-                self._land(remote, index, memoryview(data))
-        return missing
+        blocks = await loop.run_in_executor(self._threads, read)
+        for index, block in blocks.items():
+            self._land(remote, index, block)
+        return [index for index in run if index not in blocks]
+
+    def _read(self, remote: Remote, index: int) -> memoryview | None:
+        """A block that is on the disk, or None."""
+        assert self._disk is not None
+        data = self._disk.get(self._name(remote, index))
+        size = min(BLOCK_BYTES, remote.found.size - index * BLOCK_BYTES)
+        return memoryview(data) if data is not None and len(data) == size else None
 
     def _land(self, remote: Remote, index: int, block: memoryview) -> None:
         self.cache.put((remote, index), block)

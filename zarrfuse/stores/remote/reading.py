@@ -19,8 +19,8 @@ from zarrfuse.stores.remote.requests import Found
 _STREAMS = 4
 _WINDOW_BLOCKS = 32
 _NEAR = 2  # blocks: the kernel has some MiB under way, in any order
-_MOST_NEIGHBOURS = 8
-_JUMPS_FOR_TWICE = 16
+_MOST_NEIGHBOURS = 16
+_JUMPS_FOR_TWICE = 8
 
 _openings = itertools.count(1)
 
@@ -49,7 +49,7 @@ class RemoteReader(Reader):
         self._on_stale = on_stale
         self._streams = Streams(_STREAMS, _WINDOW_BLOCKS, _NEAR)
         self._jumps = 0
-        self._fits = found.size <= blocks.cache.capacity_bytes // 2
+        self._fits = found.size <= blocks.cache.capacity_bytes
         self._closed = False
 
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
@@ -67,7 +67,10 @@ class RemoteReader(Reader):
         if None in blocks.values():
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "the bytes have to be fetched")
-            blocks |= self._fetched(first, last)
+            on_disk = self._blocks.at_hand_on_disk
+            blocks = {index: on_disk(self.remote, index) for index in blocks}
+            if None in blocks.values():
+                blocks |= self._fetched(first, last)
         self._fetch_ahead(self._streams.used(first, last, self.remote.blocks))
         filled = 0
         for index in range(first, last + 1):
