@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from builders.documents import array, suffix_keys
+from builders.http_server import How, serving_http
 from builders.object_server import TestBucket, set_environment
 from builders.processes import open_files
 from builders.readers import read_range
@@ -19,11 +21,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from sampling import examples
 
+from zarrfuse.check.listing import entries_in
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import Denied, NotAFolder, NotFound, Stale, ZarrfuseError, errno_of
 from zarrfuse.stores.base import Entry, Kind, Store, opened, read
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.object.store import ObjectStore
+from zarrfuse.stores.opening import open_store
 from zarrfuse.stores.remote.store import RemoteStore
 from zarrfuse.stores.zarr_store.requests import ZarrRequests
 from zarrfuse.stores.zip.store import ZipStore
@@ -37,7 +41,7 @@ KEYS: dict[str, bytes] = {
     "zarr.json": b'{"zarr_format": 3, "node_type": "group"}',
     "empty": b"",
     "README with spaces.txt": b"hello",
-    "img.zarr/zarr.json": b"{}",
+    "img.zarr/zarr.json": array((2, 2), (1, 1), chunk_key_encoding=suffix_keys(".tiff")),
     "img.zarr/c/0/0.tiff": MIXED,
     "img.zarr/c/0/1.tiff": b"II*\0" * 1000,
     "img.zarr/c/1/0.tiff": b"x",
@@ -130,7 +134,25 @@ MAKERS: dict[str, Callable[[Path], Store]] = {
 }
 
 
+def make_http(how: How) -> Callable[..., Store]:
+    """nginx."""
+
+    def make(request, at: Path) -> Store:
+        root = at.with_name("served")
+        write_folder(root)
+        (root / RAW_NAME).unlink()  # WebDAV is XML, and XML is UTF-8
+        serving = serving_http(root, at.with_name("nginx"), how)
+        server = serving.__enter__()
+        request.addfinalizer(lambda: serving.__exit__(None, None, None))
+        return open_store(server.url)
+
+    return make
+
+
 SERVED: dict[str, Callable[..., Store]] = {
+    "http-webdav": make_http("webdav"),
+    "http-html": make_http("html"),
+    "http-unlisted": make_http("none"),
     "object": make_object,
     "object-cached": make_object_cached,
     "zarr-store": make_zarr_store,
@@ -168,9 +190,27 @@ def folders() -> set[str]:
     return found
 
 
+def lists_time(store: Store) -> bool:
+    """Whether it has the times of the files that were served."""
+    return isinstance(store, RemoteStore) and store.url.startswith("http")
+
+
+def listed(store: Store, folder: str) -> dict[str, Entry]:
+    """What it lists, with sizes that it tells only when it is asked."""
+    return {entry.name: entry for entry in entries_in(store, folder)}
+
+
+@pytest.fixture
+def listing(store, request):
+    """A store that lists what is there, not only what documents name."""
+    if "http-unlisted" in request.node.callspec.id:
+        pytest.skip("the server lists nothing, and no document names these files")
+    return store
+
+
 def mtime_ns(store: Store, entry: Entry) -> int:
     """The time a file was given; objects have that of their request."""
-    if isinstance(store, REMOTE):
+    if isinstance(store, REMOTE) and not lists_time(store):
         assert entry.mtime_ns > MTIME_NS
         return entry.mtime_ns
     return MTIME_NS
@@ -181,13 +221,14 @@ def _without_status(entry: Entry) -> Entry:
     return replace(entry, access=None, identity=0, ctime_ns=0, atime_ns=0)
 
 
-def test_lists_every_name_with_kind_size_and_time(store):
+def test_lists_every_name_with_kind_size_and_time(listing):
+    store = listing
     expected: dict[str, set[str]] = {folder: set() for folder in folders()}
     for key in [*KEYS, *(folders() - {""})]:
         parent, _, name = key.rpartition("/")
         expected[parent].add(name)
     for folder, names in expected.items():
-        entries = store.list(folder)
+        entries = listed(store, folder)
         entries.pop(RAW_NAME, None)
         assert set(entries) == names
         for name, entry in entries.items():
@@ -202,9 +243,10 @@ def test_lists_every_name_with_kind_size_and_time(store):
                 assert entry.mtime_ns > 0
 
 
-def test_stat_tells_what_the_listing_tells(store):
+def test_stat_tells_what_the_listing_tells(listing):
+    store = listing
     for folder in folders():
-        for name, entry in store.list(folder).items():
+        for name, entry in listed(store, folder).items():
             found = store.stat(f"{folder}/{name}" if folder else name)
             assert (
                 replace(found, atime_ns=entry.atime_ns) == entry
@@ -217,9 +259,9 @@ def test_root_is_a_folder(store):
         store.open("")
 
 
-def test_empty_folder_is_listed_as_empty(store):
+def test_empty_folder_is_listed_as_empty(listing):
     for folder in EMPTY_FOLDERS:
-        assert store.list(folder) == {}
+        assert listing.list(folder) == {}
 
 
 @pytest.mark.parametrize("key", ["missing", "img.zarr/c/9/9.tiff", "no/such/folder"])
@@ -262,7 +304,8 @@ def test_file_is_no_link(store):
             store.readlink(key)
 
 
-def test_every_key_reads_as_written(store):
+def test_every_key_reads_as_written(listing):
+    store = listing
     for key, data in KEYS.items():
         assert read(store, key) == data
         with opened(store, key) as reader:
@@ -333,7 +376,8 @@ def test_cold_file_blocks_without_waiting_and_then_reads(own_store, tmp_path):
     reader.close()
 
 
-def test_stat_without_waiting_tells_the_same_or_blocks(store):
+def test_stat_without_waiting_tells_the_same_or_blocks(listing):
+    store = listing
     for key in KEYS:
         try:
             entry = store.stat(key, wait=False)
@@ -351,7 +395,8 @@ def test_what_was_just_read_is_at_hand(store):
             pytest.skip("the file system under the tests has no RWF_NOWAIT")
 
 
-def test_eight_threads_read_one_reader_and_one_store(store):
+def test_eight_threads_read_one_reader_and_one_store(listing):
+    store = listing
     rounds = 6 if isinstance(store, REMOTE) else 60
 
     def work(seed: int) -> None:
