@@ -22,7 +22,7 @@ Profile = Annotated[
 ]
 Header = Annotated[
     list[str] | None,
-    typer.Option(metavar="'NAME: VALUE'", help="Send this with each request of an http source."),
+    typer.Option(metavar="'NAME: VALUE'", help="Send this with each request to a URL."),
 ]
 
 # Options of mount(8), fuse(8) and systemd that have a value; all others are settings of the source.

@@ -44,6 +44,11 @@ _PAUSE_S = 0.25
 def open_url(source: str, config: RemoteConfig) -> RemoteStore | ZipStore:
     """The folder at a URL, or the members of the zip there. Raises `SourceError`."""
     headers = dict(config.headers)
+    if config.settings or config.profile is not None:
+        names = [name for name, _ in config.settings] or ["profile"]
+        raise UnusableSource(
+            f"the source {without_secrets(source)} has no setting {names[0]}: buckets do"
+        )
     if HttpUrl.parse(source).path.endswith(ZIP_ENDINGS):
         try:
             asked, key = _run(

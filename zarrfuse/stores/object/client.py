@@ -145,11 +145,13 @@ def client(
     retries: int,
     retry_s: float,
     given: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
     credentials: object = None,
 ) -> Client:
     """The client for a bucket, by the environment and by what is `given`, which counts more.
 
-    `credentials`: what `obstore` calls for credentials. Raises `UnusableSource` for wrong settings.
+    `headers`: sent with each request. `credentials`: what `obstore` calls for credentials. Raises
+    `UnusableSource` for wrong settings.
     """
     environment = os.environ
     allow_http = any(environment.get(name, "").lower() in ("true", "1") for name in _HTTP_ALLOWED)
@@ -164,6 +166,8 @@ def client(
         options[name] = settings.pop(name)
     if any(str(value).startswith("http://") for value in settings.values()):
         options["allow_http"] = True
+    if headers:
+        options["default_headers"] = {name: value.encode() for name, value in headers.items()}
     settings["client_options"] = options
     settings["retry_config"] = {
         "max_retries": retries,

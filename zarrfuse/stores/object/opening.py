@@ -48,10 +48,7 @@ def open_bucket(source: str, config: RemoteConfig) -> RemoteStore | ZipStore:
 
 
 def _store(url: ObjectUrl, config: RemoteConfig) -> RemoteStore:
-    requests = BucketRequests(
-        url, timeout_s=config.timeout_s, settings=dict(config.settings), profile=config.profile
-    )
-    return RemoteStore(requests, config)
+    return RemoteStore(BucketRequests(url, config), config)
 
 
 @contextmanager

@@ -5,13 +5,13 @@ Credentials that have expired are fetched anew.
 """
 
 import time
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from zlib import crc32
 
 import obstore
 
+from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotFound, Stale
 from zarrfuse.spec.paths import name_of
 from zarrfuse.stores.object.client import Client, Expired, client, told
@@ -25,22 +25,17 @@ _PAGE_TRIES = 4
 
 
 class BucketRequests:
-    """The keys below the prefix of a URL. `settings`: what `obstore` is given beside the environment.
-
-    Raises `UnusableSource`.
-    """
+    """The keys below the prefix of a URL. Raises `UnusableSource` for settings that are wrong."""
 
     permanent = False
     lists_all = True
 
-    def __init__(
-        self, url: ObjectUrl, *, timeout_s: float, settings: Mapping[str, str], profile: str | None
-    ) -> None:
+    def __init__(self, url: ObjectUrl, config: RemoteConfig) -> None:
         self.url = str(url)
         self._url = url
-        self._timeout_s = timeout_s
-        self._settings = settings
-        self._profile = profile
+        self._config = config
+        self._settings = dict(config.settings)
+        self._timeout_s = config.timeout_s
         self._renewed_at = 0.0
         self._make()
 
@@ -90,7 +85,7 @@ class BucketRequests:
         return True
 
     def _make(self) -> None:
-        credentials = credentials_of(self._url, self._profile, self._settings)
+        credentials = credentials_of(self._url, self._config.profile, self._settings)
         connect_s = min(3.0, self._timeout_s / 3)
 
         def made(answer_s: float, tries: int) -> Client:
@@ -101,6 +96,7 @@ class BucketRequests:
                 retries=tries - 1,
                 retry_s=self._timeout_s,
                 given=self._settings,
+                headers=dict(self._config.headers),
                 credentials=credentials,
             )
 
