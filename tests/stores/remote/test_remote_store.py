@@ -154,8 +154,10 @@ def test_a_few_random_reads_fetch_little_more():
 
 
 def test_a_file_that_is_read_everywhere_is_fetched_in_larger_pieces():
-    server = ServerInMemory({"big": BIG})
+    server = ServerInMemory({"big": BIG}, latency_s=0.02)
     store = make(server)
+    with pytest.raises(NotFound):
+        store.stat("nothing/there")  # from which it learns how long the way is
     chance = random.Random(3)
     with opened(store, "big") as reader:
         for _ in range(200):

@@ -76,8 +76,18 @@ class Blocks:
                 self.cache.put((remote, index), block)
         return block
 
-    async def fetch(self, remote: Remote, wanted: range) -> dict[int, memoryview]:
-        """Blocks by number. Raises what the request raises: `Stale` if there is another object now."""
+    @property
+    def for_nothing(self) -> int:
+        """How many blocks arrive in the time that a request takes for its way."""
+        return self._calls.bytes_for_nothing // BLOCK_BYTES
+
+    async def fetch(
+        self, remote: Remote, wanted: range, around: range = range(0)
+    ) -> dict[int, memoryview]:
+        """Blocks by number; then fetch those `around` them ahead.
+
+        Raises what the request raises: `Stale` if there is another object now.
+        """
         blocks: dict[int, memoryview] = {}
         flights: dict[int, asyncio.Future[memoryview]] = {}
         missing: list[int] = []
@@ -93,6 +103,10 @@ class Blocks:
             flights[index] = flight
         for run in _runs(missing):
             task = asyncio.ensure_future(self._fill(remote, run))
+            self._ahead.add(task)
+            task.add_done_callback(self._ahead.discard)
+        if around:
+            task = asyncio.ensure_future(self.fetch_ahead(remote, around))
             self._ahead.add(task)
             task.add_done_callback(self._ahead.discard)
         for index, flight in flights.items():

@@ -35,6 +35,12 @@ _FEWEST_REMEMBERED = 10
 _SHORTEST_HEDGE_S = 0.1
 _FIRST_HEDGE_S = 2.0
 
+# What is learned of the way to the server: the share of each new time in what is known.
+_LEARNED = 0.25
+_FEW_BYTES = 128 * 1024
+_MANY_BYTES = 1 << 20
+_SHORTEST_S = 1e-3
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -61,6 +67,7 @@ class Calls:
         self._free = asyncio.Semaphore(patience.at_once)
         self._took_s: deque[float] = deque(maxlen=_REMEMBERED)
         self._slow_s = _FIRST_HEDGE_S
+        self._way_s = self._bytes_per_s = 0.0
         self.made = self.repeated = self.hedged = self.failed = 0
 
     def status(self) -> dict[str, int]:
@@ -129,14 +136,25 @@ class Calls:
             finally:
                 for task in running:
                     task.cancel()
-            if nbytes <= _BYTES_PER_S:
-                self._note(time.monotonic() - began)
+            self._note(time.monotonic() - began, nbytes)
             return answer
 
     def _may_hedge(self) -> bool:
         return self.hedged < _FREE_HEDGES + self.made // _HEDGES_OF
 
-    def _note(self, took_s: float) -> None:
+    @property
+    def bytes_for_nothing(self) -> int:
+        """The bytes that arrive in the time that a request takes for its way; 0 if that is not known."""
+        return int(self._bytes_per_s * self._way_s)
+
+    def _note(self, took_s: float, nbytes: int) -> None:
+        """Learn from a request how long the way is, how fast bytes come, and what is slow."""
+        if nbytes >= _MANY_BYTES:
+            bytes_per_s = nbytes / max(took_s - self._way_s, _SHORTEST_S)
+            self._bytes_per_s += (bytes_per_s - self._bytes_per_s) * _LEARNED
+        if nbytes > _FEW_BYTES:
+            return
+        self._way_s += (took_s - self._way_s) * _LEARNED if self._way_s else took_s
         self._took_s.append(took_s)
         count = len(self._took_s)
         if count >= _FEWEST_REMEMBERED and self.made % _FEWEST_REMEMBERED == 0:

@@ -1,8 +1,8 @@
 """An open remote object. Used by `store`.
 
 Bytes are fetched in blocks of 1 MiB (`blocks`). Of an object that is read in order, blocks are fetched
-ahead, up to 32 of them. Of one that is read here and there, and that fits into the cache, more and more
-neighbours are fetched with each block.
+ahead, up to 32 of them. Of one that is read here and there, and that fits into the cache, neighbours are
+fetched with each block: more and more, as long as they arrive in the time that a request takes for its way.
 """
 
 import errno
@@ -19,8 +19,7 @@ from zarrfuse.stores.remote.requests import Found
 _STREAMS = 4
 _WINDOW_BLOCKS = 32
 _NEAR = 2  # blocks: the kernel has some MiB under way, in any order
-_MOST_NEIGHBOURS = 16
-_JUMPS_FOR_TWICE = 8
+_JUMPS_FOR_TWICE = 4
 
 _openings = itertools.count(1)
 
@@ -96,16 +95,16 @@ class RemoteReader(Reader):
 
     def _fetched(self, first: int, last: int) -> dict[int, memoryview]:
         wanted = range(first, last + 1)
+        around = range(0)
         if self._fits and self._streams.is_new(first):
             self._jumps += 1
-            count = min(_MOST_NEIGHBOURS, 1 << self._jumps // _JUMPS_FOR_TWICE)
-            begin = first // count * count
-            around = range(begin, min(max(begin + count, last + 1), self.remote.blocks))
-            if len(around) > len(wanted):
-                self._fetch_ahead(around)
+            count = min(1 << self._jumps // _JUMPS_FOR_TWICE, self._blocks.for_nothing)
+            if count > len(wanted):
+                begin = first // count * count
+                around = range(begin, min(begin + count, self.remote.blocks))
         try:
             return LOOP.run(
-                self._blocks.fetch(self.remote, wanted),
+                self._blocks.fetch(self.remote, wanted, around),
                 timeout_s=self._timeout_s,
                 what=self.remote.path,
             )
