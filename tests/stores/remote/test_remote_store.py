@@ -13,7 +13,7 @@ from builders.server_in_memory import ServerInMemory
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotAFolder, NotFound, Stale, TimedOut
 from zarrfuse.stores.base import UNKNOWN_SIZE, opened, read
-from zarrfuse.stores.remote.blocks import BLOCK_BYTES
+from zarrfuse.stores.remote.disk import BLOCK_BYTES
 from zarrfuse.stores.remote.requests import TryAgain
 from zarrfuse.stores.remote.store import RemoteStore
 

@@ -11,7 +11,7 @@ from builders.server_in_memory import ServerInMemory
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotFound, SourceError, Stale
 from zarrfuse.stores.base import Entry, Store, opened, read
-from zarrfuse.stores.remote.blocks import BLOCK_BYTES
+from zarrfuse.stores.remote.disk import BLOCK_BYTES
 from zarrfuse.stores.remote.store import RemoteStore
 from zarrfuse.stores.zip.on_server import zip_in
 from zarrfuse.stores.zip.store import ZipStore

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.remote.calls import Calls
-from zarrfuse.stores.remote.disk import DiskBlocks
+from zarrfuse.stores.remote.disk import BLOCK_BYTES, DiskBlocks
 from zarrfuse.stores.remote.requests import Found, Requests, TryAgain
 
-BLOCK_BYTES = 1 << 20
 _BLOCKS_A_REQUEST = 4
 _AHEAD_BYTES = 64 << 20
 _DISK_THREADS = 2
@@ -67,14 +66,15 @@ class Blocks:
         block: memoryview | None = self.cache.get((remote, index))
         return block
 
-    def at_hand_on_disk(self, remote: Remote, index: int) -> memoryview | None:
-        """A block that is in memory or on the disk, or None. It may wait for the disk."""
-        block = self.at_hand(remote, index)
-        if block is None and self._disk is not None and self._is_kept(remote):
-            block = self._read(remote, index)
-            if block is not None:
-                self.cache.put((remote, index), block)
-        return block
+    def read_from_disk(self, remote: Remote, index: int, buffer: memoryview, offset: int) -> bool:
+        """Fill `buffer` with bytes of a block, from `offset` in it on, if it is on the disk.
+
+        What was read from the disk the kernel keeps, twice: it is not put into memory here.
+        """
+        if self._disk is None or not self._is_kept(remote):
+            return False
+        size = min(BLOCK_BYTES, remote.found.size - index * BLOCK_BYTES)
+        return self._disk.readinto(self._name(remote, index), size, buffer, offset)
 
     @property
     def for_nothing(self) -> int:
@@ -115,6 +115,9 @@ class Blocks:
 
     async def fetch_ahead(self, remote: Remote, wanted: range) -> None:
         """Begin to fetch blocks, as far as there is room. Errors are raised when they are read."""
+        if self._disk is not None and self._is_kept(remote):
+            loop = asyncio.get_running_loop()
+            wanted = await loop.run_in_executor(self._threads, self._not_on_disk, remote, wanted)
         room = (self._most_ahead - self._ahead_bytes) // BLOCK_BYTES
         wanted = wanted[: max(0, room)]
         taken = len(wanted) * BLOCK_BYTES
@@ -139,9 +142,7 @@ class Blocks:
     async def _fill(self, remote: Remote, run: range) -> None:
         """Land the flights of neighbouring blocks."""
         try:
-            missing = await self._from_disk(remote, run) if self._disk else list(run)
-            for part in _runs(missing):
-                await self._from_server(remote, part)
+            await self._from_server(remote, run)
         except BaseException as error:
             for index in run:
                 flight = self._flights.pop((remote, index), None)
@@ -173,34 +174,18 @@ class Blocks:
             if threads is not None and self._unwritten.acquire(blocking=False):
                 threads.submit(self._write, self._name(remote, index), block)
 
+    def _not_on_disk(self, remote: Remote, wanted: range) -> range:
+        """The blocks from the first to the last that is not on the disk."""
+        assert self._disk is not None
+        missing = [n for n in wanted if not self._disk.has(self._name(remote, n))]
+        return range(missing[0], missing[-1] + 1) if missing else range(0)
+
     def _write(self, name: str, block: memoryview) -> None:
         assert self._disk is not None
         try:
-            self._disk.put(name, bytes(block))
+            self._disk.put(name, block)
         finally:
             self._unwritten.release()
-
-    async def _from_disk(self, remote: Remote, run: range) -> list[int]:
-        """Land those blocks that are on the disk; the others are returned."""
-        if self._disk is None or not self._is_kept(remote):
-            return list(run)
-
-        def read() -> dict[int, memoryview]:
-            found = ((index, self._read(remote, index)) for index in run)
-            return {index: block for index, block in found if block is not None}
-
-        loop = asyncio.get_running_loop()
-        blocks = await loop.run_in_executor(self._threads, read)
-        for index, block in blocks.items():
-            self._land(remote, index, block)
-        return [index for index in run if index not in blocks]
-
-    def _read(self, remote: Remote, index: int) -> memoryview | None:
-        """A block that is on the disk, or None."""
-        assert self._disk is not None
-        data = self._disk.get(self._name(remote, index))
-        size = min(BLOCK_BYTES, remote.found.size - index * BLOCK_BYTES)
-        return memoryview(data) if data is not None and len(data) == size else None
 
     def _land(self, remote: Remote, index: int, block: memoryview) -> None:
         self.cache.put((remote, index), block)

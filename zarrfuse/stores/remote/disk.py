@@ -1,9 +1,10 @@
 """Blocks of remote objects on the disk of this machine, which survive restarts.
 
 Owns the folder of `--cache-dir`. Used by `blocks`. A block is one file, named by the hash of what it is a
-block of (store, path, version, number), with a checksum over name and bytes in front: one that is torn or
-tampered with is deleted, and counts as missing. A file appears whole, by a rename, so that several mounts
-may share the folder. What was used least recently, by the files' times, goes first.
+block of (store, path, version, number). In front are its size and the checksums of its pieces of 64 KiB,
+with a checksum over these and the name: a block that is torn or tampered with is deleted, and counts as
+missing. A file appears whole, by a rename, so that several mounts may share the folder. What was used least
+recently, by the files' times, goes first.
 
 No library fits: those of the field unpickle what they find, keep blocks in one database that blocks its
 writers, or hold whole files.
@@ -15,14 +16,19 @@ import struct
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import google_crc32c
 
 from zarrfuse.errors import SourceError
 
-_HEADER = struct.Struct("<8sIQ")
+BLOCK_BYTES = 1 << 20
+"""The most bytes of a block."""
+
+_PIECE_BYTES = 64 * 1024
+_PIECES = BLOCK_BYTES // _PIECE_BYTES
+_HEADER = struct.Struct(f"<8sIQ{_PIECES}I")  # magic, checksum, size, checksums of the pieces
 _MAGIC = b"zfblock1"
 _USED_AGAIN_S = 60.0  # a block's time is set no more often
 _FREED = 0.9  # of the size, once there is too much
@@ -52,27 +58,36 @@ class DiskBlocks:
             )
         self._bytes = self._freed()
 
-    def get(self, name: str) -> bytes | None:
-        """The bytes of a block; None if it is not there, or damaged."""
+    def has(self, name: str) -> bool:
+        """Whether a block is there; it may be damaged."""
+        return os.path.exists(self._path(name))
+
+    def readinto(self, name: str, size: int, buffer: memoryview, offset: int) -> bool:
+        """Fill `buffer` with the bytes from `offset` on of a block of `size` bytes.
+
+        False if it is not there, or damaged.
+        """
         path = self._path(name)
         try:
-            with open(path, "rb") as file:
-                header = file.read(_HEADER.size)
-                data = file.read()
-                used_ns = os.fstat(file.fileno()).st_mtime_ns
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
-            return None
-        if header != _header(name, data):
-            with suppress(OSError):
+            return False
+        try:
+            data = _checked(descriptor, name, size, offset, offset + len(buffer))
+            if data is None:
                 os.unlink(path)
-            return None
-        if time.time_ns() - used_ns > _USED_AGAIN_S * 1e9:
-            with suppress(OSError):
-                os.utime(path)
+                return False
+            if time.time_ns() - os.fstat(descriptor).st_mtime_ns > _USED_AGAIN_S * 1e9:
+                os.utime(descriptor)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        buffer[:] = data
         self.hits += 1
-        return data
+        return True
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: memoryview) -> None:
         """Keep a block. A disk that is full or broken keeps none, which is no error."""
         path = self._path(name)
         with suppress(OSError):
@@ -131,8 +146,36 @@ class DiskBlocks:
         return os.path.join(self.folder, digest[:2], digest[2:])
 
 
-def _header(name: str, data: bytes) -> bytes:
-    checksum = google_crc32c.extend(
-        google_crc32c.value(name.encode("utf-8", "surrogateescape")), data
-    )
-    return _HEADER.pack(_MAGIC, checksum, len(data))
+def _header(name: str, data: memoryview) -> bytes:
+    pieces = [
+        google_crc32c.value(bytes(data[start : start + _PIECE_BYTES]))
+        for start in range(0, len(data), _PIECE_BYTES)
+    ]
+    pieces += [0] * (_PIECES - len(pieces))
+    return _sealed(name, len(data), pieces)
+
+
+def _sealed(name: str, size: int, pieces: Sequence[int]) -> bytes:
+    """A header with its own checksum."""
+    seed = google_crc32c.value(name.encode("utf-8", "surrogateescape"))
+    checksum = google_crc32c.extend(seed, _HEADER.pack(_MAGIC, 0, size, *pieces))
+    return _HEADER.pack(_MAGIC, checksum, size, *pieces)
+
+
+def _checked(descriptor: int, name: str, size: int, start: int, stop: int) -> memoryview | None:
+    """Bytes [start, stop) of the block in a file; None if they, or the block, are not what was stored."""
+    header = os.pread(descriptor, _HEADER.size, 0)
+    if len(header) < _HEADER.size:
+        return None
+    _, _, stored, *pieces = _HEADER.unpack(header)
+    if stored != size or header != _sealed(name, size, pieces):
+        return None
+    first = start // _PIECE_BYTES
+    begin, end = first * _PIECE_BYTES, min(-(-stop // _PIECE_BYTES) * _PIECE_BYTES, size)
+    data = os.pread(descriptor, end - begin, _HEADER.size + begin)
+    if len(data) != end - begin:
+        return None
+    for number, at in enumerate(range(0, len(data), _PIECE_BYTES), first):
+        if google_crc32c.value(data[at : at + _PIECE_BYTES]) != pieces[number]:
+            return None
+    return memoryview(data)[start - begin : stop - begin]

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from zarrfuse.errors import Stale
 from zarrfuse.stores.base import Reader
 from zarrfuse.stores.remote.ahead import Streams
-from zarrfuse.stores.remote.blocks import BLOCK_BYTES, Blocks, Remote
+from zarrfuse.stores.remote.blocks import Blocks, Remote
+from zarrfuse.stores.remote.disk import BLOCK_BYTES
 from zarrfuse.stores.remote.loop import LOOP
 from zarrfuse.stores.remote.requests import Found
 
@@ -60,25 +61,23 @@ class RemoteReader(Reader):
         if offset + len(buffer) > self.size:
             raise Stale(f"{self.remote.path} ends before the bytes that were asked for")
         first, last = offset // BLOCK_BYTES, (offset + len(buffer) - 1) // BLOCK_BYTES
-        blocks = {
-            index: self._blocks.at_hand(self.remote, index) for index in range(first, last + 1)
-        }
-        if None in blocks.values():
-            if not wait:
-                raise BlockingIOError(errno.EAGAIN, "the bytes have to be fetched")
-            on_disk = self._blocks.at_hand_on_disk
-            blocks = {index: on_disk(self.remote, index) for index in blocks}
-            if None in blocks.values():
-                blocks |= self._fetched(first, last)
-        self._fetch_ahead(self._streams.used(first, last, self.remote.blocks))
-        filled = 0
+        missing: list[tuple[int, memoryview, int]] = []
         for index in range(first, last + 1):
-            block = blocks[index]
-            assert block is not None
-            begin = offset + filled - index * BLOCK_BYTES
-            piece = block[begin : begin + len(buffer) - filled]
-            buffer[filled : filled + len(piece)] = piece
-            filled += len(piece)
+            begin = max(offset, index * BLOCK_BYTES)
+            end = min(offset + len(buffer), (index + 1) * BLOCK_BYTES)
+            piece, start = buffer[begin - offset : end - offset], begin - index * BLOCK_BYTES
+            block = self._blocks.at_hand(self.remote, index)
+            if block is not None:
+                piece[:] = block[start : start + len(piece)]
+            elif not wait:
+                raise BlockingIOError(errno.EAGAIN, "the bytes have to be fetched")
+            elif not self._blocks.read_from_disk(self.remote, index, piece, start):
+                missing.append((index, piece, start))
+        if missing:
+            blocks = self._fetched(missing[0][0], missing[-1][0])
+            for index, piece, start in missing:
+                piece[:] = blocks[index][start : start + len(piece)]
+        self._fetch_ahead(self._streams.used(first, last, self.remote.blocks))
 
     def prefetch(self, start: int, stop: int) -> None:
         """See `base.Reader`."""

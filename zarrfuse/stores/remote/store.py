@@ -18,9 +18,9 @@ from zarrfuse.errors import NotFound, Stale
 from zarrfuse.spec.paths import name_of, split
 from zarrfuse.stores.base import OWN_NAME, UNKNOWN_SIZE, Entry, Kind, Reader, Store
 from zarrfuse.stores.cache import ByteCache, default_cache_bytes
-from zarrfuse.stores.remote.blocks import BLOCK_BYTES, Blocks, Remote
+from zarrfuse.stores.remote.blocks import Blocks, Remote
 from zarrfuse.stores.remote.calls import Calls, Patience
-from zarrfuse.stores.remote.disk import DiskBlocks
+from zarrfuse.stores.remote.disk import BLOCK_BYTES, DiskBlocks
 from zarrfuse.stores.remote.listings import Listings
 from zarrfuse.stores.remote.loop import LOOP
 from zarrfuse.stores.remote.reading import RemoteReader
