@@ -19,9 +19,8 @@ from builders.documents import array, concat_parts, suffix_keys
 from builders.folders import files_below, write_files, zip_folder
 from builders.http_server import serving_http
 from builders.images_view import pyramid
-from builders.object_server import ObjectServer, TestBucket, set_environment
+from builders.object_server import ObjectServer, TestBucket
 
-OPTIONS = ("--view", "all", "--cache-ttl", "inf")
 CORE = ("plain", "sharded", "sparse", "scalar", "p")
 """The nodes of `write_core`."""
 
@@ -55,7 +54,9 @@ def write_dataset(folder: Path) -> None:
     """Write it as a group of Zarr v3 with consolidated metadata; the group `old` is of Zarr v2."""
     write_core(folder)
     chunks = {f"{row}/{column}": bytes([row, column, 3, 4]) for row in (0, 1) for column in (0, 1)}
-    checksums = {key: google_crc32c.value(data).to_bytes(4, "little") for key, data in chunks.items()}
+    checksums = {
+        key: google_crc32c.value(data).to_bytes(4, "little") for key, data in chunks.items()
+    }
     transformers = [concat_parts("", (".crc32c", 4))]
     codecs = [{"name": "bytes"}, {"name": "crc32c"}]
     write_files(
@@ -93,7 +94,10 @@ def pixels() -> Any:
     return (np.arange(3000, dtype=np.uint16) * 21).reshape(50, 60)
 
 
-SOURCES = ("s3", "s3-ozx", "http-none", "http-html", "http-webdav", "http-ozx", "icechunk-file", "icechunk-s3")
+SOURCES = (
+    *("s3", "s3-ozx", "http-none", "http-html", "http-webdav", "http-ozx"),
+    *("icechunk-file", "icechunk-s3"),
+)
 """Names for `serving_source`."""
 
 
@@ -114,14 +118,17 @@ def serving_source(name: str, dataset: Path, own: Path, buckets: ObjectServer) -
             yield Source(f"{server.url}/{dataset.name}")
     else:
         bucket = buckets.bucket()
-        options = ["--endpoint-url", buckets.environment["AWS_ENDPOINT_URL"], "--region", "us-east-1"]
+        options = [
+            "--endpoint-url",
+            buckets.environment["AWS_ENDPOINT_URL"],
+            "--region",
+            "us-east-1",
+        ]
+        options += ["-o", "aws_access_key_id=somebody,aws_secret_access_key=secret"]
         if name == "icechunk-s3":
             _commit_to(bucket)
-            with set_environment(without_endpoint(buckets)):
-                yield Source(f"icechunk+{bucket.url}/repository", options)
-            return
-        options += ["-o", "aws_access_key_id=somebody,aws_secret_access_key=secret"]
-        if how == "ozx":
+            yield Source(f"icechunk+{bucket.url}/repository", options)
+        elif how == "ozx":
             zip_folder(dataset, own / "data.ozx")
             bucket.put("some/data.ozx", (own / "data.ozx").read_bytes())
             yield Source(f"{bucket.url}/some/data.ozx", options)
@@ -129,11 +136,6 @@ def serving_source(name: str, dataset: Path, own: Path, buckets: ObjectServer) -
             for key, data in files_below(dataset).items():
                 bucket.put(f"data/{key}", data)
             yield Source(f"{bucket.url}/data", options)
-
-
-def without_endpoint(server: ObjectServer) -> dict[str, str]:
-    """Credentials for a server, which options name."""
-    return {name: value for name, value in server.environment.items() if "KEY" in name}
 
 
 def _commit_to(bucket: TestBucket) -> None:

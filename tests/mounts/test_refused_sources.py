@@ -1,4 +1,4 @@
-"""A source on a server that cannot be mounted: one sentence names the server, what was asked, what to set."""
+"""A source on a server that cannot be mounted: one sentence names the server and what to set."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from builders.documents import group
 from builders.folders import write_files
 from builders.http_server import HttpServer, free_port, serving_http
 from builders.mounts import zarrfuse
-from builders.object_server import ObjectServer, TestBucket, set_environment
+from builders.object_server import ObjectServer, TestBucket
 
 from zarrfuse.mounts import kernel_mounts
 
@@ -70,11 +70,10 @@ def test_an_endpoint_that_refuses_is_named(mountpoint: Path, source: str) -> Non
 
 def test_an_endpoint_of_icechunk_that_refuses_is_named(mountpoint: Path) -> None:
     port = free_port()
-    with set_environment({"AWS_ACCESS_KEY_ID": "somebody", "AWS_SECRET_ACCESS_KEY": "s3cret"}):
-        said = refusal(mountpoint, "icechunk+s3://bucket/data", *endpoint(port))
+    said = refusal(mountpoint, "icechunk+s3://bucket/data", *endpoint(port), *KEYS)
     assert "icechunk+s3://bucket/data" in said
     assert f"127.0.0.1:{port}" in said
-    assert "AWS_ENDPOINT_URL" in said
+    assert "--endpoint-url" in said
 
 
 def test_a_bucket_that_is_missing_is_named(mountpoint: Path, object_server: ObjectServer) -> None:
@@ -89,8 +88,10 @@ def test_a_prefix_that_is_missing_is_named(mountpoint: Path, bucket: TestBucket)
 
 
 def test_a_bucket_that_refuses_says_what_to_set(mountpoint: Path, bucket: TestBucket) -> None:
-    said = refusal(mountpoint, f"{bucket.url}/a", *endpoint(bucket.server.port), "--no-sign-request")
-    assert f"{bucket.url}/a" in said and "AWS_ACCESS_KEY_ID" in said
+    bucket.put("a.zip", b"")  # this server lets everybody list, and nobody read
+    where = endpoint(bucket.server.port)
+    said = refusal(mountpoint, f"{bucket.url}/a.zip", *where, "--no-sign-request")
+    assert f"{bucket.url}/a.zip" in said and where[1] in said and "AWS_ACCESS_KEY_ID" in said
 
 
 def test_missing_credentials_say_what_to_set(mountpoint: Path, bucket: TestBucket) -> None:
@@ -107,6 +108,17 @@ def test_a_profile_that_is_missing_is_named(
         mountpoint, f"{bucket.url}/a", *endpoint(bucket.server.port), "--profile", "nobody"
     )
     assert f"{bucket.url}/a" in said and "nobody" in said and "profile" in said
+
+
+def test_writing_takes_the_same_options(mountpoint: Path, object_server: ObjectServer) -> None:
+    where = endpoint(object_server.port)
+    said = refusal(mountpoint, "s3://nothing/data", *where, *KEYS, "--read-write")
+    assert where[1] in said and "no bucket nothing" in said
+
+
+def test_a_setting_that_icechunk_lacks_is_named(mountpoint: Path) -> None:
+    said = refusal(mountpoint, "icechunk+s3://bucket/data", "-o", "secret_key=s3cret")
+    assert "has no setting secret_key" in said and "secret_access_key" in said
 
 
 def test_a_profile_without_credentials_says_so(

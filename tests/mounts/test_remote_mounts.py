@@ -1,6 +1,5 @@
 """A mount has the same names and the same bytes whatever server its source is on."""
 
-import errno
 import json
 from collections.abc import Iterator
 from pathlib import Path
