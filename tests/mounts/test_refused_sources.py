@@ -38,7 +38,7 @@ def nginx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 
 def refusal(mountpoint: Path, source: str, *options: str) -> str:
     """The one sentence with which a mount failed."""
-    done = zarrfuse("mount", source, mountpoint, "--timeout", "3", *options, check=False)
+    done = zarrfuse("mount", source, mountpoint, "--timeout", "2", *options, check=False)
     assert done.returncode == 1, done
     said = done.stderr.strip()
     assert said.startswith("zarrfuse: ") and "\n" not in said, said
