@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,6 +166,20 @@ def tasks(daemon: Daemon) -> int:
     return len(os.listdir(f"/proc/{daemon.process.pid}/task"))
 
 
+def connections(daemon: Daemon, port: int) -> list[str]:
+    """The connections of a daemon to a port of this machine, also those that the other side has closed."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    sockets = {f"socket:[{row[9]}]" for row in rows if int(row[2].partition(":")[2], 16) == port}
+    return [target for target in open_by(daemon) if target in sockets]
+
+
+def open_by(daemon: Daemon) -> Iterator[str]:
+    """What the descriptors of a daemon lead to."""
+    for descriptor in Path(f"/proc/{daemon.process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            yield os.readlink(descriptor)
+
+
 @pytest.mark.timeout(600)
 def test_reads_of_a_failing_server_are_right_or_an_errno_and_nothing_leaks(
     tmp_path: Path, remote: Remote, sample: Sample
@@ -177,6 +191,7 @@ def test_reads_of_a_failing_server_are_right_or_an_errno_and_nothing_leaks(
         without_faults = read_by_many(daemon.mountpoint, range(first, first + 300))
         assert {read.outcome for read in without_faults} == {"right"}
         proxy.hang_up()
+        wait_for(lambda: not connections(daemon, proxy.port), HUNG_S)
         threads, descriptors = tasks(daemon), daemon.descriptors()
 
         proxy.set(rate=0.1, seed=first, slow_s=0.5)
@@ -193,6 +208,7 @@ def test_reads_of_a_failing_server_are_right_or_an_errno_and_nothing_leaks(
         after = read_by_many(daemon.mountpoint, range(first, first + 100))
         assert {read.outcome for read in after} == {"right"}
         proxy.hang_up()
+        wait_for(lambda: not connections(daemon, proxy.port), HUNG_S)
         wait_for(lambda: daemon.descriptors() <= descriptors, HUNG_S)
         wait_for(lambda: tasks(daemon) <= threads, HUNG_S)
         assert daemon.is_up()

@@ -84,7 +84,9 @@ def _open_url(source: str, remote: RemoteConfig, *, writable: bool) -> Store:
             if writable:
                 from zarrfuse.stores.object.store import ObjectStore  # noqa: PLC0415
 
-                return ObjectStore(source, writable=True)
+                return ObjectStore(
+                    source, writable=True, settings=dict(remote.settings), profile=remote.profile
+                )
             from zarrfuse.stores.object.opening import open_bucket  # noqa: PLC0415
         except ImportError as error:
             raise _missing(shown, "obstore", "object") from error

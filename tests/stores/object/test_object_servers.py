@@ -112,7 +112,7 @@ def test_credentials_that_are_wrong_are_said_to_be():
     with refusing(403, body), pytest.raises(SourceError) as caught:
         ObjectStore("s3://bucket/prefix")
     said = str(caught.value)
-    assert "s3://bucket/prefix may not be listed" in said
+    assert "s3://bucket/prefix at http://127.0.0.1:" in said and "may not be listed" in said
     assert "AWS_ACCESS_KEY_ID" in said
     assert "InvalidAccessKeyId" in said
     assert "\n" not in said

@@ -59,6 +59,13 @@ def test_the_last_error_is_told_when_time_is_up():
     assert 1 < once.calls < 10
 
 
+def test_a_long_call_that_fails_at_once_is_not_repeated_for_longer_than_others():
+    once = Once(*[TryAgain("connection refused")] * 100)
+    with pytest.raises(TryAgain, match="connection refused"):
+        run(once, timeout_s=0.3, try_s=3600.0)
+    assert 1 < once.calls < 10
+
+
 def test_a_server_that_asks_to_wait_is_asked_after_that():
     once = Once(TryAgain("429", retry_after_s=0.3))
     began = time.monotonic()

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_KEYS = ("access_key_id", "secret_access_key", "session_token")
+_SETTINGS = ("endpoint", "region", "skip_signature", *_KEYS)
 _YES = ("1", "true", "yes", "on")
 _TO_SET = (
-    "look at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (for a public bucket: AWS_SKIP_SIGNATURE=true),"
-    " AWS_REGION and AWS_ENDPOINT_URL"
+    "look at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (for a public bucket: --no-sign-request, or"
+    " AWS_SKIP_SIGNATURE=true), --region and --endpoint-url (AWS_REGION, AWS_ENDPOINT_URL)"
 )
 
 
@@ -50,7 +52,7 @@ def open_requests(source: str, config: RemoteConfig) -> IcechunkRequests:
         return LOOP.run(opened, timeout_s=config.timeout_s + 5, what=source)
     except TimeoutError:
         raise SourceTimedOut(
-            f"the source {source} does not answer within {config.timeout_s:g} s: {_TO_SET}"
+            f"{_shown(named, config)} does not answer within {config.timeout_s:g} s: {_TO_SET}"
         ) from None
 
 
@@ -64,8 +66,8 @@ def _storage(named: IcechunkSource, config: RemoteConfig) -> "Storage":
             f"the source {named.source}: Icechunk takes a profile from the environment only: set"
             f" AWS_PROFILE={config.profile}"
         )
-    settings = dict(config.settings)
-    endpoint = _setting(settings, "endpoint", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    settings = _settings(named, config)
+    endpoint = _endpoint(settings)
     anonymous = (_setting(settings, "skip_signature", "AWS_SKIP_SIGNATURE") or "").lower() in _YES
     return icechunk.s3_storage(
         bucket=named.bucket,
@@ -75,9 +77,38 @@ def _storage(named: IcechunkSource, config: RemoteConfig) -> "Storage":
         allow_http=endpoint is not None and endpoint.startswith("http://"),
         force_path_style=endpoint is not None,  # what other servers than Amazon's have all
         anonymous=anonymous or None,
-        from_env=None if anonymous else True,
+        from_env=None if anonymous or not settings.keys().isdisjoint(_KEYS) else True,
+        access_key_id=settings.get("access_key_id"),
+        secret_access_key=settings.get("secret_access_key"),
+        session_token=settings.get("session_token"),
         network_stream_timeout_seconds=max(1, int(config.timeout_s)),
     )
+
+
+def _settings(named: IcechunkSource, config: RemoteConfig) -> dict[str, str]:
+    """The settings by the names that Icechunk has for them. Raises `UnusableSource` for one it lacks."""
+    found = {}
+    for given, value in config.settings:
+        name = given.lower().removeprefix("aws_")
+        name = "endpoint" if name == "endpoint_url" else name
+        if name not in _SETTINGS:
+            raise UnusableSource(
+                f"the source {named.source}: Icechunk has no setting {given}: the names are"
+                f" {', '.join(_SETTINGS)}"
+            )
+        found[name] = value
+    return found
+
+
+def _endpoint(settings: Mapping[str, str]) -> str | None:
+    return _setting(settings, "endpoint", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+
+
+def _shown(named: IcechunkSource, config: RemoteConfig) -> str:
+    """The source and its server, for messages."""
+    if named.scheme == "icechunk+file":
+        return f"the source {named.source}"
+    return f"the source {named.source} at {_endpoint(_settings(named, config)) or 'Amazon S3'}"
 
 
 def _setting(settings: Mapping[str, str], name: str, *variables: str) -> str | None:
@@ -96,7 +127,7 @@ async def _open(
     try:
         repository = await within(icechunk.Repository.open_async(storage))
     except icechunk.IcechunkError as error:
-        raise _not_opened(named, error) from None
+        raise _not_opened(named, config, error) from None
     requests = IcechunkRequests(repository, named, config.ttl_s)
     try:
         await within(requests.begin())
@@ -110,7 +141,7 @@ async def _open(
     return requests
 
 
-def _not_opened(named: IcechunkSource, error: Exception) -> SourceError:
+def _not_opened(named: IcechunkSource, config: RemoteConfig, error: Exception) -> SourceError:
     said = str(error)
     if "repository doesn't exist" in said:
         where = (
@@ -123,7 +154,7 @@ def _not_opened(named: IcechunkSource, error: Exception) -> SourceError:
     if named.scheme == "icechunk+file":
         return SourceError(f"the source {named.source} cannot be opened: {first_line(error)}")
     kind = SourceDenied if refused else SourceError
-    return kind(f"the source {named.source} cannot be opened: {first_line(error)}; {_TO_SET}")
+    return kind(f"{_shown(named, config)} cannot be opened: {first_line(error)}; {_TO_SET}")
 
 
 async def _there(repository: "Repository", kind: str) -> str:

@@ -12,7 +12,7 @@ of waiting for ever: open the store after the fork.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,18 +22,15 @@ from zlib import crc32
 import obstore
 
 from zarrfuse.errors import (
-    Denied,
     Exists,
     NotFound,
     NotSupported,
-    SourceDenied,
-    SourceError,
-    SourceTimedOut,
     Stale,
-    TimedOut,
     ZarrfuseError,
 )
-from zarrfuse.stores.object.client import CREDENTIALS, Client, client, told
+from zarrfuse.stores.object.client import Client, client, told
+from zarrfuse.stores.object.profiles import credentials_of
+from zarrfuse.stores.object.refusals import refused
 from zarrfuse.stores.object.url import ObjectUrl
 
 SHORT_UPLOAD_BYTES = 4 << 20
@@ -75,11 +72,20 @@ class Found:
 class Bucket:
     """The objects of one bucket. Every call may wait, and raises exceptions of `zarrfuse.errors`.
 
-    Raises `SourceError` for wrong settings in the environment.
+    `settings`: what `obstore` is given beside the environment; `profile`: of `~/.aws`. Raises `SourceError`
+    for wrong settings.
     """
 
-    def __init__(self, url: ObjectUrl, patience: Patience) -> None:
+    def __init__(
+        self,
+        url: ObjectUrl,
+        patience: Patience,
+        settings: Mapping[str, str] | None = None,
+        profile: str | None = None,
+    ) -> None:
         self.url = url
+        self._settings = settings or {}
+        self._credentials = credentials_of(url, profile, self._settings)
         self._creates = True
         if not _first_process:
             _first_process.append(os.getpid())
@@ -88,20 +94,8 @@ class Bucket:
 
     def check(self) -> bool:
         """Whether there is any object below the URL. Raises `SourceError` if the bucket cannot be used."""
-        url = self.url
-        try:
-            return self.any_below(url.prefix)
-        except NotFound:
-            raise SourceError(f"the source {url}: there is no bucket {url.bucket}") from None
-        except Denied as error:
-            raise SourceDenied(
-                f"the source {url} may not be listed with the credentials that are set: look at"
-                f" {CREDENTIALS[url.scheme]} ({error})"
-            ) from None
-        except TimedOut as error:
-            raise SourceTimedOut(f"the source {url} does not answer: {error}") from None
-        except ZarrfuseError as error:
-            raise SourceError(f"the source {url} cannot be listed: {error}") from None
+        with refused(self.url, self._settings):
+            return self.any_below(self.url.prefix)
 
     def find(self, path: str) -> Found:
         """The object at a path. Raises `NotFound`."""
@@ -206,6 +200,8 @@ class Bucket:
             answer_s=answer_s,
             retries=retries,
             retry_s=patience.retry_s,
+            given=self._settings,
+            credentials=self._credentials,
         )
 
     def _is_there(self, path: str, *, new: bool) -> None:

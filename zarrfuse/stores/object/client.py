@@ -30,15 +30,14 @@ from zarrfuse.stores.remote.requests import TryAgain
 Client: TypeAlias = S3Store | GCSStore | AzureStore
 
 _HTTP_ALLOWED = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP", "ALLOW_HTTP")
-_ENDPOINTS = (
-    "AWS_ENDPOINT",
-    "AWS_ENDPOINT_URL",
-    "AWS_ENDPOINT_URL_S3",
-    "AZURE_ENDPOINT",
-    "AZURE_STORAGE_ENDPOINT",
-)
+ENDPOINTS = {
+    "AWS_": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "AZURE_": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+"""Variables that name the server, by how they begin."""
 CREDENTIALS = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (for a public bucket: AWS_SKIP_SIGNATURE=true)",
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --profile (for a public bucket:"
+    " --no-sign-request, or AWS_SKIP_SIGNATURE=true)",
     "gs": "GOOGLE_APPLICATION_CREDENTIALS (for a public bucket: GOOGLE_SKIP_SIGNATURE=true)",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
@@ -105,7 +104,7 @@ def _failed(what: str, error: Exception, *, again: bool) -> ZarrfuseError | OSEr
     if _HAS_EXPIRED.search(whole):
         return Expired(f"{what}: the object store refuses: {said(error)}")
     if _ASKED_FOR_CREDENTIALS.search(whole):
-        return Denied(f"{what}: no credentials are set, and this machine has none: {said(error)}")
+        return Denied(f"{what}: no credentials are set, and this machine has none")
     if "TimedOut" in whole or "kind: Timeout" in whole:
         message = f"{what}: the object store did not answer in time"
         return TryAgain(message) if again else TimedOut(message)
@@ -155,7 +154,11 @@ def client(
     """
     environment = os.environ
     allow_http = any(environment.get(name, "").lower() in ("true", "1") for name in _HTTP_ALLOWED)
-    allow_http |= any(environment.get(name, "").startswith("http://") for name in _ENDPOINTS)
+    allow_http |= any(
+        environment.get(name, "").startswith("http://")
+        for names in ENDPOINTS.values()
+        for name in names
+    )
     settings: Any = {**(given or {})}
     options: Any = {
         "allow_http": allow_http,

@@ -1,71 +1,64 @@
-"""Opens a bucket to be read. Used by `stores.opening`.
+"""Opens a bucket to be read. Used by `stores.opening`."""
 
-Owns what is said if that fails: the server, what was asked of it, and what to set.
-"""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from zarrfuse.config import RemoteConfig
-from zarrfuse.errors import (
-    Denied,
-    NotFound,
-    SourceDenied,
-    SourceError,
-    SourceTimedOut,
-    TimedOut,
-    ZarrfuseError,
-)
+from zarrfuse.errors import NotFound, SourceError
 from zarrfuse.spec.paths import split
-from zarrfuse.stores.object.client import CREDENTIALS
+from zarrfuse.stores.object.refusals import refused
 from zarrfuse.stores.object.requests import BucketRequests
 from zarrfuse.stores.object.url import ObjectUrl, parse
+from zarrfuse.stores.remote.loop import LOOP
+from zarrfuse.stores.remote.requests import TryAgain
 from zarrfuse.stores.remote.store import RemoteStore
 from zarrfuse.stores.zip.file import ZIP_ENDINGS
 from zarrfuse.stores.zip.on_server import zip_in
 from zarrfuse.stores.zip.store import ZipStore
 
+T = TypeVar("T")
+
+_PAUSES_S = (0.1, 0.5)
+"""Between the tries of the first request."""
+
 
 def open_bucket(source: str, config: RemoteConfig) -> RemoteStore | ZipStore:
     """The keys below a URL, or the members of the zip there.
 
-    Raises `SourceError` if the keys cannot be listed, or there are none.
+    Raises `SourceError` if the keys cannot be listed, or there are none. The first requests are made here
+    and not by the store, which repeats them until its time is over: a refused connection is said at once.
     """
     url = parse(source)
-    if url.prefix.endswith(ZIP_ENDINGS):
-        folder, name = split(url.prefix)
-        with _told(url):
-            archive = zip_in(_store(replace(url, prefix=folder), config), name, str(url))
-        if archive is not None:
-            return archive
-    store = _store(url, config)
-    with _told(url):
-        is_empty = not any(True for _ in store.scan(""))
-    if is_empty and url.prefix:
+    with refused(url, dict(config.settings)):
+        if url.prefix.endswith(ZIP_ENDINGS):
+            archive = _zip(url, config)
+            if archive is not None:
+                return archive
+        requests = BucketRequests(url, config)
+        listing = _repeated(lambda: requests.list(""))
+        root = LOOP.run(listing, timeout_s=config.timeout_s, what="the listing")
+    if url.prefix and not root.files and not root.folders:
         raise SourceError(f"the source {url} does not exist: there are no keys below it")
-    return store
+    return RemoteStore(requests, config, root=root)
 
 
-def _store(url: ObjectUrl, config: RemoteConfig) -> RemoteStore:
-    return RemoteStore(BucketRequests(url, config), config)
-
-
-@contextmanager
-def _told(url: ObjectUrl) -> Iterator[None]:
-    """A block whose errors name the source."""
+def _zip(url: ObjectUrl, config: RemoteConfig) -> ZipStore | None:
+    """The zip at a URL; None if there is none."""
+    folder, name = split(url.prefix)
+    requests = BucketRequests(replace(url, prefix=folder), config)
     try:
-        yield
-    except SourceError:
-        raise
+        LOOP.run(_repeated(lambda: requests.find(name)), timeout_s=config.timeout_s, what=name)
     except NotFound:
-        raise SourceError(f"the source {url}: there is no bucket {url.bucket}") from None
-    except Denied as error:
-        raise SourceDenied(
-            f"the source {url} may not be listed with the credentials that are set: look at"
-            f" {CREDENTIALS[url.scheme]} ({error})"
-        ) from None
-    except TimedOut as error:
-        raise SourceTimedOut(f"the source {url} does not answer: {error}") from None
-    except (ZarrfuseError, OSError) as error:
-        raise SourceError(f"the source {url} cannot be listed: {error}") from None
+        return None
+    return zip_in(RemoteStore(requests, config), name, str(url))
+
+
+async def _repeated(ask: Callable[[], Awaitable[T]]) -> T:
+    for pause_s in _PAUSES_S:
+        try:
+            return await ask()
+        except TryAgain as error:
+            await asyncio.sleep(pause_s if error.retry_after_s is None else error.retry_after_s)
+    return await ask()

@@ -67,9 +67,14 @@ class BucketRequests:
         try:
             async with _Renewing(self, path):
                 answer = await obstore.get_async(self._client, self._whole(path), options=options)
-                if found(answer.meta) != of:
-                    raise Stale(f"{path} was replaced while it was open")
-                return memoryview(await answer.bytes_async())
+                try:
+                    if found(answer.meta) != of:
+                        raise Stale(f"{path} was replaced while it was open")
+                    return memoryview(await answer.bytes_async())
+                finally:
+                    del (
+                        answer
+                    )  # tracebacks would keep it, and with it a connection that is not read
         except NotFound:
             raise Stale(f"{path} was deleted while it was open") from None
 

@@ -17,7 +17,7 @@ bytes, and `folders` has the folders without keys.
 import errno
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from zarrfuse.errors import (
     Denied,
@@ -50,17 +50,23 @@ class ObjectStore(WritableStore):
     """Implements `base.WritableStore`. Names, credentials and endpoint as `docs/remote.md` says.
 
     Raises `SourceError` if the bucket does not exist, does not answer or may not be listed, and, if not
-    `writable`, if there is no key below the prefix.
+    `writable`, if there is no key below the prefix. `settings`, `profile`: see `Bucket`.
     """
 
     permanent = False
     in_place = False
 
     def __init__(
-        self, source: str, *, writable: bool = False, patience: Patience = _PATIENCE
+        self,
+        source: str,
+        *,
+        writable: bool = False,
+        patience: Patience = _PATIENCE,
+        settings: Mapping[str, str] | None = None,
+        profile: str | None = None,
     ) -> None:
         self._url = parse(source)
-        self._opened: Bucket | None = Bucket(self._url, patience)
+        self._opened: Bucket | None = Bucket(self._url, patience, settings, profile)
         self._readers = OpenReaders()
         self._folders = Folders()
         self._mtime_ns = int(time.time()) * 10**9

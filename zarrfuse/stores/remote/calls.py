@@ -85,7 +85,8 @@ class Calls:
         """The result of `once`, which is one request, repeated where that may help.
 
         `what`: for the error. `nbytes`: what it fetches. `try_s`: more time for each try, for what consists
-        of many requests; it then is not hedged.
+        of many requests; it then is not hedged. What fails is not repeated for longer than other calls:
+        whoever waits is to hear why.
         """
         began = time.monotonic()
         until = began + max(self.patience.timeout_s, try_s)
@@ -108,7 +109,7 @@ class Calls:
             except ConnectionError as broken:
                 error, asked_s = broken, None
             wait_s = random.uniform(pause_s / 2, pause_s) if asked_s is None else asked_s
-            if time.monotonic() + wait_s >= until:
+            if time.monotonic() + wait_s >= began + self.patience.timeout_s:
                 self.failed += 1
                 raise error
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)

@@ -64,7 +64,7 @@ def _names(kept: tuple[float, Any]) -> int:
 
 
 class Listings:
-    """The names of one store. `known` and `forget` are for any thread, the rest belongs to the loop."""
+    """The names of one store. `known`, `note` and `forget` are for any thread, the rest is of the loop."""
 
     def __init__(self, requests: Requests, calls: Calls, ttl_s: float) -> None:
         self._requests = requests
@@ -108,6 +108,10 @@ class Listings:
         if kept is not None and kept[0] is None:
             raise NotFound(f"no folder {folder}")
         return kept[0] if kept is not None else None
+
+    def note(self, folder: str, listing: Listing) -> None:
+        """Keep a listing that somebody else asked for."""
+        self._listings.put(folder, listing)
 
     def forget(self, key: str) -> None:
         """Ask anew for a key, and for its folder."""

@@ -37,11 +37,13 @@ _FOLDERS_AHEAD = 16
 
 
 class RemoteStore(Store):
-    """Implements `base.Store` over `requests`."""
+    """Implements `base.Store` over `requests`. `root`: the listing of the root, if it was asked for."""
 
     keeps_names = True
 
-    def __init__(self, requests: Requests, config: RemoteConfig) -> None:
+    def __init__(
+        self, requests: Requests, config: RemoteConfig, root: Listing | None = None
+    ) -> None:
         self.permanent = requests.permanent or config.ttl_s == float("inf")
         self.url = requests.url
         self.lists_all = requests.lists_all
@@ -56,6 +58,8 @@ class RemoteStore(Store):
         self._blocks = Blocks(requests, self._calls, cache, self._disk, requests.url)
         ttl_s = float("inf") if requests.permanent else config.ttl_s
         self._listings = Listings(requests, self._calls, ttl_s)
+        if root is not None:
+            self._listings.note("", root)
         self._files = Siblings(_FILES_AHEAD)
         self._sizes = Siblings(_FILES_AHEAD)
         self._folders = Siblings(_FOLDERS_AHEAD)
