@@ -144,7 +144,7 @@ def test_credentials_that_stay_expired_are_denied(server: Server, credentials: P
     server.valid = set()
     with pytest.raises(Denied, match="ExpiredToken"):
         read(store, "zarr.json")
-    with pytest.raises(SourceDenied, match=r"s3://bucket/a\.zarr may not be listed"):
+    with pytest.raises(SourceDenied, match=r"s3://bucket/a\.zarr at http://\S+ may not be listed"):
         open_bucket("s3://bucket/a.zarr", config(server, profile="lab"))
 
 
