@@ -10,6 +10,7 @@ for all requests shares its connections.
 import asyncio
 import re
 import ssl
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
@@ -162,10 +163,15 @@ class Client:
         return proxy if _PROXY_OF_A_NAME.match(proxy) else f"http://{proxy}"
 
     def close(self) -> None:
-        """Close all connections; from any thread. It waits for nothing if it is called in the loop."""
+        """Close all connections; from any thread, also from `__del__`: it does not wait for the loop.
+
+        When Python ends, the loop's thread stands still, and the connections go with the process.
+        """
         self._closed = True
         session, loop = self._session, self._loop
         if session is None or loop is None or loop.is_closed() or session.closed:
+            return
+        if sys.is_finalizing():
             return
         try:
             running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
@@ -174,7 +180,7 @@ class Client:
         if running is loop:
             self._closing = loop.create_task(session.close())
         elif loop.is_running():
-            asyncio.run_coroutine_threadsafe(session.close(), loop).result()
+            asyncio.run_coroutine_threadsafe(session.close(), loop)
         else:
             loop.run_until_complete(session.close())
 
