@@ -119,9 +119,22 @@ def test_a_disk_that_takes_nothing_is_no_error(tmp_path):
 def test_what_a_killed_process_left_is_deleted(tmp_path):
     disk = DiskBlocks(str(tmp_path), MIB)
     disk.put("key", b"data")
-    left = files(tmp_path)[0].parent / ".tmp-left"
+    left = files(tmp_path)[0].parent / ".zarrfuse-tmp-left"
     left.write_bytes(b"half")
     os.utime(left, ns=(0, 0))
     again = DiskBlocks(str(tmp_path), MIB)
     assert not left.exists()
     assert again.get("key") == b"data"
+
+
+def test_what_is_no_block_is_neither_counted_nor_deleted(tmp_path):
+    mine = [tmp_path / "ab" / "notes.txt", tmp_path / "db" / ".tmp-x", tmp_path / "go" / ("a" * 62)]
+    for file in mine:
+        file.parent.mkdir()
+        file.write_bytes(bytes(10_000))
+        os.utime(file, ns=(0, 0))
+    disk = DiskBlocks(str(tmp_path), 5_000)
+    for number in range(10):
+        disk.put(f"key {number}", bytes(1000))
+    assert [file.stat().st_size for file in mine] == [10_000] * 3
+    assert disk.get("key 9") is not None

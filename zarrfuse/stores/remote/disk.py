@@ -11,6 +11,7 @@ writers, or hold whole files.
 
 import hashlib
 import os
+import re
 import struct
 import tempfile
 import threading
@@ -27,7 +28,8 @@ _MAGIC = b"zfblock1"
 _USED_AGAIN_S = 60.0  # a block's time is set no more often
 _FREED = 0.9  # of the size, once there is too much
 _ABANDONED_S = 3600.0
-_TEMPORARY = ".tmp-"
+_TEMPORARY = ".zarrfuse-tmp-"
+_FOLDER, _BLOCK = re.compile("[0-9a-f]{2}"), re.compile("[0-9a-f]{62}")  # a hash
 
 
 class DiskBlocks:
@@ -115,15 +117,15 @@ class DiskBlocks:
         abandoned_ns = time.time_ns() - int(_ABANDONED_S * 1e9)
         with suppress(OSError):
             for folder in os.scandir(self.folder):
-                if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
+                if not _FOLDER.fullmatch(folder.name) or not folder.is_dir(follow_symlinks=False):
                     continue
                 with suppress(OSError):
                     for file in os.scandir(folder.path):
                         with suppress(OSError):
                             status = file.stat(follow_symlinks=False)
-                            if not file.name.startswith(_TEMPORARY):
+                            if _BLOCK.fullmatch(file.name):  # not what else is in the folder
                                 yield status.st_mtime_ns, status.st_size, file.path
-                            elif status.st_mtime_ns < abandoned_ns:
+                            elif file.name.startswith(_TEMPORARY) and status.st_mtime_ns < abandoned_ns:
                                 os.unlink(file.path)
 
     def _path(self, name: str) -> str:
