@@ -14,7 +14,7 @@ from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotAFolder, NotFound, Stale, TimedOut
 from zarrfuse.stores.base import UNKNOWN_SIZE, opened, read
 from zarrfuse.stores.remote.blocks import BLOCK_BYTES
-from zarrfuse.stores.remote.requests import TryAgain
+from zarrfuse.stores.remote.requests import Found, TryAgain
 from zarrfuse.stores.remote.store import RemoteStore
 
 BIG = random.Random(1).randbytes(40 * BLOCK_BYTES + 12345)
@@ -182,6 +182,29 @@ def test_blocks_are_kept_on_the_disk(tmp_path):
     again = ServerInMemory({"big": BIG})
     assert read(make(again, cache_dir=folder), "big") == BIG
     assert again.counts["get"] == 0
+
+
+def test_blocks_of_one_server_are_not_those_of_another(tmp_path):
+    """Versions do not tell servers apart: many are no hash of the bytes."""
+
+    def bytes_of(server: str, data: bytes) -> bytes:
+        files = ServerInMemory({"key": data})
+        files.found = lambda _: Found(len(data), 1, "1")  # type: ignore[method-assign]
+        store = RemoteStore(files, RemoteConfig(cache_dir=str(tmp_path)), server=server)
+        told = read(store, "key")
+        wait_for(lambda: store.status()["disk"]["bytes"] > 0)
+        return told
+
+    assert bytes_of("http://a", b"one") == b"one"
+    assert bytes_of("http://b", b"two") == b"two"
+
+
+def test_what_has_no_version_is_not_kept_on_the_disk(tmp_path):
+    for data in (b"old", b"new"):
+        server = ServerInMemory({"key": data}, has_versions=False)
+        store = make(server, cache_dir=str(tmp_path), ttl_s=float("inf"))
+        assert read(store, "key") == data
+        store._blocks._threads.shutdown()
 
 
 def test_a_changed_object_is_not_taken_from_the_disk(tmp_path):

@@ -18,7 +18,7 @@ from zarrfuse.errors import (
     ZarrfuseError,
 )
 from zarrfuse.spec.paths import split
-from zarrfuse.stores.object.client import CREDENTIALS
+from zarrfuse.stores.object.client import CREDENTIALS, server_of
 from zarrfuse.stores.object.requests import BucketRequests
 from zarrfuse.stores.object.url import ObjectUrl, parse
 from zarrfuse.stores.remote.store import RemoteStore
@@ -51,7 +51,7 @@ def _store(url: ObjectUrl, config: RemoteConfig) -> RemoteStore:
     requests = BucketRequests(
         url, timeout_s=config.timeout_s, settings=dict(config.settings), profile=config.profile
     )
-    return RemoteStore(requests, config)
+    return RemoteStore(requests, config, server=server_of(dict(config.settings)))
 
 
 @contextmanager

@@ -180,7 +180,8 @@ class Blocks:
             flight.set_result(block)
 
     def _is_kept(self, remote: Remote) -> bool:
-        return not remote.opening
+        # Whoever says that nothing changes while it is mounted does not say so of the next mount.
+        return not remote.opening and remote.found.is_certain
 
     def _name(self, remote: Remote, index: int) -> str:
         found = remote.found

@@ -37,11 +37,11 @@ _FOLDERS_AHEAD = 16
 
 
 class RemoteStore(Store):
-    """Implements `base.Store` over `requests`."""
+    """Implements `base.Store` over `requests`. `server`: what tells their URL from that of other servers."""
 
     keeps_names = True
 
-    def __init__(self, requests: Requests, config: RemoteConfig) -> None:
+    def __init__(self, requests: Requests, config: RemoteConfig, server: str = "") -> None:
         self.permanent = requests.permanent or config.ttl_s == float("inf")
         self.url = requests.url
         self.lists_all = requests.lists_all
@@ -53,7 +53,8 @@ class RemoteStore(Store):
         self._disk = (
             DiskBlocks(config.cache_dir, config.cache_disk_bytes) if config.cache_dir else None
         )
-        self._blocks = Blocks(requests, self._calls, cache, self._disk, requests.url)
+        store_id = f"{server}\0{requests.url}"
+        self._blocks = Blocks(requests, self._calls, cache, self._disk, store_id)
         ttl_s = float("inf") if requests.permanent else config.ttl_s
         self._listings = Listings(requests, self._calls, ttl_s)
         self._files = Siblings(_FILES_AHEAD)
