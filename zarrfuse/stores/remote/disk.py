@@ -125,7 +125,10 @@ class DiskBlocks:
                             status = file.stat(follow_symlinks=False)
                             if _BLOCK.fullmatch(file.name):  # not what else is in the folder
                                 yield status.st_mtime_ns, status.st_size, file.path
-                            elif file.name.startswith(_TEMPORARY) and status.st_mtime_ns < abandoned_ns:
+                            elif (
+                                file.name.startswith(_TEMPORARY)
+                                and status.st_mtime_ns < abandoned_ns
+                            ):
                                 os.unlink(file.path)
 
     def _path(self, name: str) -> str:

@@ -37,7 +37,7 @@ _FOLDERS_AHEAD = 16
 
 
 class RemoteStore(Store):
-    """Implements `base.Store` over `requests`. `server`: what tells their URL from that of other servers."""
+    """Implements `base.Store` over `requests`. `server`: tells their URL from that of other servers."""
 
     keeps_names = True
 
