@@ -12,7 +12,7 @@ from builders.server_in_memory import ServerInMemory
 
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotAFolder, NotFound, Stale, TimedOut
-from zarrfuse.stores.base import UNKNOWN_SIZE, opened, read
+from zarrfuse.stores.base import UNKNOWN_SIZE, Kind, opened, read
 from zarrfuse.stores.remote.blocks import BLOCK_BYTES
 from zarrfuse.stores.remote.requests import Found, TryAgain
 from zarrfuse.stores.remote.store import RemoteStore
@@ -352,3 +352,49 @@ def test_a_store_is_closed_once_and_its_server_with_it():
     store.close()
     store.close()
     assert server.is_closed
+
+
+def test_a_folder_that_takes_long_to_list_does_not_hold_up_what_is_no_file():
+    server = ServerInMemory(
+        {**chunks(5), "c/below/x": b"x"},
+        trouble=lambda what, path: 3600.0 if (what, path) == ("list", "c") else None,
+    )
+    store = make(server, timeout_s=5.0)
+    assert store.stat("c/below").kind is Kind.FOLDER
+    with pytest.raises(NotFound):
+        store.stat("c/9")
+
+
+def test_a_folder_with_too_many_names_to_keep_is_not_listed_for_each_look_up(monkeypatch):
+    monkeypatch.setattr("zarrfuse.stores.remote.listings._MOST_NAMES", 100)
+    server = ServerInMemory(chunks(200))
+    store = make(server)
+    for number in range(190, 210):
+        if number < 200:
+            assert store.stat(f"c/{number}").size == 100
+            wait_for(lambda: server.at_once == 0)
+        else:
+            with pytest.raises(NotFound):
+                store.stat(f"c/{number}")
+    assert len([1 for what, path, *_ in server.asked if (what, path) == ("list", "c")]) == 1
+
+
+@pytest.mark.parametrize("name", ["\udcff" * 200, "9" * 5000])
+def test_a_name_that_is_no_text_or_number_spoils_no_other(name):
+    server = ServerInMemory({f"c/{name}": b"a", "c/1": b"b", "c/2": b"c"})
+    store = make(server)
+    assert {"1", "2"} <= set(store.list("c"))
+    assert read(store, "c/1") + read(store, "c/2") == b"bc"
+
+
+def test_a_server_that_claims_a_file_without_end_holds_nobody_up_at_its_close():
+    server = ServerInMemory({"big": b"x" * BLOCK_BYTES}, has_versions=False)
+    server.found = lambda _: Found(1 << 60, 0, None)  # type: ignore[method-assign]
+    store = make(server)
+    reader = store.open("big")
+    assert read_range(reader, 0, 3) == b"xxx"
+    closing = threading.Thread(target=reader.close, daemon=True)
+    closing.start()
+    closing.join(SOON_S)
+    assert not closing.is_alive()
+    assert store.cache.status()["values"] == 0
