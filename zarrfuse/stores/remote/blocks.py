@@ -105,8 +105,7 @@ class Blocks:
 
     def forget(self, remote: Remote) -> None:
         """Drop the blocks of an object from memory."""
-        for index in range(remote.blocks):
-            self.cache.drop((remote, index))
+        self.cache.drop_all(lambda key: isinstance(key, tuple) and key[0] == remote)
 
     def close(self) -> None:
         """Stop the threads of the disk; what is being written is finished."""
