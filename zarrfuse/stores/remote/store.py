@@ -228,4 +228,5 @@ def _must_wait(wait: bool) -> None:
 
 
 def _is_name(name: str) -> bool:
-    return len(name) * 4 <= _NAME_BYTES or len(name.encode()) <= _NAME_BYTES
+    # A byte that is no UTF-8 is one surrogate, and counts as one.
+    return len(name) * 4 <= _NAME_BYTES or len(name.encode("utf-8", "replace")) <= _NAME_BYTES
