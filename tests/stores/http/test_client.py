@@ -19,6 +19,7 @@ from zarrfuse.errors import NotSupported, ZarrfuseError
 from zarrfuse.stores.http.client import Client
 from zarrfuse.stores.http.objects import Objects
 from zarrfuse.stores.http.url import HttpUrl
+from zarrfuse.stores.remote.requests import TryAgain
 
 
 def objects(url: str) -> Objects:
@@ -136,3 +137,20 @@ def test_it_is_closed_from_another_thread(serve, served) -> None:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+def test_an_answer_that_stalls_is_worth_repeating(run) -> None:
+    may_end = threading.Event()
+
+    def answer(line: str, headers: dict[str, str]) -> bytes:
+        may_end.wait(30)
+        return b""
+
+    with answering(answer) as url:
+        store = Objects(Client(HttpUrl.parse(url), {}, stalls_s=0.2))
+        try:
+            with pytest.raises(TryAgain):
+                run(asyncio.wait_for(store.find("a"), 20))
+        finally:
+            may_end.set()
+            run(store.client._session.close())
