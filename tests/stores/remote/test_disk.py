@@ -108,6 +108,14 @@ def test_two_processes_stay_below_the_limit_together(tmp_path):
     assert sum(file.stat().st_size for file in files(tmp_path)) <= 200_000
 
 
+def test_mounts_that_share_a_folder_heed_what_the_others_put_there(tmp_path):
+    mounts = [DiskBlocks(str(tmp_path), 100_000) for _ in range(4)]
+    for number in range(90):
+        for own, disk in enumerate(mounts):
+            disk.put(f"{own} {number}", bytes(1000))
+    assert sum(file.stat().st_size for file in files(tmp_path)) <= 160_000
+
+
 def test_a_disk_that_takes_nothing_is_no_error(tmp_path):
     disk = DiskBlocks(str(tmp_path / "cache"), MIB)
     os.rmdir(tmp_path / "cache")

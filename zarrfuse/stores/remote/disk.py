@@ -27,6 +27,7 @@ _HEADER = struct.Struct("<8sIQ")
 _MAGIC = b"zfblock1"
 _USED_AGAIN_S = 60.0  # a block's time is set no more often
 _FREED = 0.9  # of the size, once there is too much
+_COUNTED_AFTER = 1 / 8  # of the size; by then other mounts may have put as much
 _ABANDONED_S = 3600.0
 _TEMPORARY = ".zarrfuse-tmp-"
 _FOLDER, _BLOCK = re.compile("[0-9a-f]{2}"), re.compile("[0-9a-f]{62}")  # a hash
@@ -53,6 +54,7 @@ class DiskBlocks:
                 f"the cache folder {folder} can be written by others: name one of your own"
             )
         self._bytes = self._freed()
+        self._put_bytes = 0  # since then
 
     def get(self, name: str) -> bytes | None:
         """The bytes of a block; None if it is not there, or damaged."""
@@ -91,8 +93,10 @@ class DiskBlocks:
                 raise
             with self._lock:
                 self._bytes += _HEADER.size + len(data)
-                if self._bytes > self.capacity_bytes:
-                    self._bytes = self._freed()
+                self._put_bytes += _HEADER.size + len(data)
+                is_due = self._put_bytes > self.capacity_bytes * _COUNTED_AFTER
+                if is_due or self._bytes > self.capacity_bytes:
+                    self._bytes, self._put_bytes = self._freed(), 0
 
     def status(self) -> dict[str, int]:
         """Sizes and counts, for the control files."""
