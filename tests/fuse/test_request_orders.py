@@ -6,11 +6,12 @@ import os
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
+import trio.testing
 from builders.documents import array
 from builders.folders import write_keys
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +20,7 @@ from played_kernel import Opened, PlayedKernel, Steps, serving
 from pyfuse3 import FUSEError
 from sampling import examples
 
+from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.chunks.view import ChunksFolder
 from zarrfuse.views.plain.view import PlainFolder
 
@@ -492,3 +494,40 @@ def test_whatever_is_done_meanwhile_an_open_file_is_one_file(
         write_keys(Path(folder), {DOCUMENT: text(0), ORDINARY: text(0)})
         with serving(Path(folder), view) as run:
             run(requests)
+
+
+def test_a_program_that_ends_while_it_truncates_spoils_no_other(source, monkeypatch) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    truncate = WorkingCopy.truncate
+
+    def slow(self: WorkingCopy, size: int) -> None:
+        begun.set()
+        assert may_end.wait(30)
+        truncate(self, size)
+
+    async def requests(kernel: PlayedKernel) -> None:
+        other = await opened(kernel, DOCUMENT, os.O_RDWR)
+        await kernel.write(other, text(1))
+        monkeypatch.setattr(WorkingCopy, "truncate", slow)
+
+        async def open_or_end() -> None:
+            with suppress(FUSEError):
+                await opened(kernel, DOCUMENT, os.O_WRONLY | os.O_TRUNC)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(open_or_end)
+            await trio.to_thread.run_sync(begun.wait, 30)
+            for scope in kernel.operations.interrupts._waiting:
+                scope.cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            may_end.set()
+        monkeypatch.undo()
+        await kernel.write(other, text(2))
+        await kernel.operations.fsync(other.fh, False)
+        for one in list(kernel.opened):
+            await kernel.close(one)
+        assert not kernel.operations._files
+
+    with serving(source, "chunks") as run:
+        run(requests)
+    assert version((source / DOCUMENT).read_bytes()) == 2

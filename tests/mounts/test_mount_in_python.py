@@ -300,3 +300,17 @@ def test_importing_zarrfuse_imports_nothing_heavy() -> None:
         "import zarrfuse.mounts.daemon; assert callable(zarrfuse.mount)"
     )
     subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True)
+
+
+def test_the_url_of_a_store_is_shown_without_its_secrets(
+    image: MemoryStore, mountpoint: Path
+) -> None:
+    class Signed(WrapperStore[MemoryStore]):
+        def __str__(self) -> str:
+            return "<FsspecStore(HTTPFileSystem, https://user:pass@host/a?sig=secret)>"
+
+    with zarrfuse.mount(Signed(image), mountpoint) as point:
+        rows = Path("/proc/mounts").read_text().splitlines()
+        (row,) = (row for row in rows if f" {point} " in row)
+        assert "https://host/a" in row
+        assert "secret" not in row and "pass" not in row

@@ -10,7 +10,6 @@ import errno
 import functools
 import signal
 from collections.abc import Callable, Coroutine
-from itertools import islice
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import trio
@@ -50,9 +49,13 @@ class Interrupts:
 
     async def _watch(self) -> None:
         seen: set[trio.CancelScope] = set()
+        turn = 0
         while self._waiting:
             await trio.sleep(_EVERY_S)
-            for scope, pid in list(islice(self._waiting.items(), _MOST_AT_ONCE)):
+            waiting = list(self._waiting.items())
+            first = turn % max(len(waiting), 1)  # all have their turn, also behind many that hang
+            turn = first + _MOST_AT_ONCE
+            for scope, pid in (waiting[first:] + waiting[:first])[:_MOST_AT_ONCE]:
                 if scope in seen and _is_to_end(pid):
                     scope.cancel()
             seen = set(self._waiting)

@@ -77,9 +77,10 @@ def _requests_of(store: "Store") -> Requests:
         from zarrfuse.stores.icechunk.requests import requests_of_session  # noqa: PLC0415  # few do
 
         return requests_of_session(cast("IcechunkStore", store))
+    from zarrfuse.stores.zarr_store.failures import without_secrets  # noqa: PLC0415  # as above
     from zarrfuse.stores.zarr_store.requests import ZarrRequests  # noqa: PLC0415  # as above
 
-    return ZarrRequests(store, " ".join(str(store).split())[:_URL_LENGTH])
+    return ZarrRequests(store, " ".join(without_secrets(str(store)).split())[:_URL_LENGTH])
 
 
 def _started(

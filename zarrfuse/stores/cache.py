@@ -104,6 +104,12 @@ class ByteCache:
         with self._lock:
             self._kept.pop(key, None)
 
+    def drop_all(self, is_dropped: Callable[[Hashable], bool]) -> None:
+        """Drop the values of those cached keys for which `is_dropped` is true."""
+        with self._lock:
+            for key in list(filter(is_dropped, self._kept)):
+                self._kept.pop(key, None)
+
     def cool(self, keys: Iterable[Hashable]) -> None:
         """Mark values to be dropped before all others, the last of them first.
 

@@ -5,6 +5,7 @@ import datetime
 import ipaddress
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from zarrfuse.errors import NotSupported, ZarrfuseError
 from zarrfuse.stores.http.client import Client
 from zarrfuse.stores.http.objects import Objects
 from zarrfuse.stores.http.url import HttpUrl
+from zarrfuse.stores.remote.requests import TryAgain
 
 
 def objects(url: str) -> Objects:
@@ -127,8 +129,28 @@ def test_it_is_closed_from_another_thread(serve, served) -> None:
         assert opened > before
         store.client.close()
         store.client.close()
-        assert len(os.listdir("/proc/self/fd")) == opened - 1
+        until = time.monotonic() + 10
+        while len(os.listdir("/proc/self/fd")) != opened - 1:  # it does not wait for the loop
+            assert time.monotonic() < until
+            time.sleep(0.01)
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+def test_an_answer_that_stalls_is_worth_repeating(run) -> None:
+    may_end = threading.Event()
+
+    def answer(line: str, headers: dict[str, str]) -> bytes:
+        may_end.wait(30)
+        return b""
+
+    with answering(answer) as url:
+        store = Objects(Client(HttpUrl.parse(url), {}, stalls_s=0.2))
+        try:
+            with pytest.raises(TryAgain):
+                run(asyncio.wait_for(store.find("a"), 20))
+        finally:
+            may_end.set()
+            run(store.client._session.close())

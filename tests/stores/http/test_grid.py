@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from builders.documents import array, v2_keys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
@@ -170,3 +171,10 @@ def test_keys_of_a_plug_in_are_listed() -> None:
         f"x/{j}/{i}" for i, j in itertools.product(range(2), range(3))
     )
     assert chunk_folder(node, "y") is None
+
+
+def test_a_grid_larger_than_python_counts_is_a_folder() -> None:
+    node = parse_v3(array([1 << 40, 1 << 40], [1, 1], chunk_key_encoding=v2_keys()))
+    files = chunk_folder(node, "").files
+    assert len(files) > 1 << 60
+    assert f"{(1 << 40) - 1}.0" in files

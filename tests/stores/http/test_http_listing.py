@@ -1,10 +1,15 @@
 """Folders of servers that list: nginx with index pages and with WebDAV, and an S3 server."""
 
+import asyncio
+
 import pytest
 from builders.folders import write_keys
 from builders.http_server import answering
 
-from zarrfuse.errors import Denied, NotFound
+from zarrfuse.errors import Denied, NotFound, NotSupported
+from zarrfuse.stores.http.client import Client
+from zarrfuse.stores.http.listing import S3Folders
+from zarrfuse.stores.http.url import HttpUrl
 
 KEYS = {
     ".zattrs": b"{}",
@@ -178,3 +183,23 @@ def test_a_denied_folder_is_denied(run, serve, served, opened, how) -> None:
     requests = opened(serve(how, "location /secret/ { return 403; }").url)
     with pytest.raises(Denied, match="403"):
         run(requests.list("secret"))
+
+
+def test_a_bucket_whose_listing_does_not_end_is_refused(run) -> None:
+    page = (
+        b"<ListBucketResult><Prefix></Prefix><Contents><Key>a</Key><Size>1</Size></Contents>"
+        b"<IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>"
+        b"</ListBucketResult>"
+    )
+    head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(page)
+    with answering(lambda line, headers: head + page) as url:
+        client = Client(HttpUrl.parse(url), {})
+
+        async def listed() -> None:
+            try:
+                await asyncio.wait_for(S3Folders(client, client.url, "").list(""), 20)
+            finally:
+                client.close()
+
+        with pytest.raises(NotSupported, match="does not end"):
+            run(listed())

@@ -1,5 +1,9 @@
 """Opening a URL: whether it is there, and what is said if not."""
 
+import subprocess
+import sys
+import zipfile
+
 import pytest
 from builders.documents import group
 from builders.folders import write_keys
@@ -110,3 +114,21 @@ def test_a_file_is_opened_with_no_more_than_its_name(run, serve, served) -> None
     requests.close()
     with pytest.raises(SourceError, match=r"missing\.zip does not exist"):
         run(http_file(f"{server.url}/d/missing.zip"))
+
+
+def test_a_program_ends_that_keeps_a_zip_open(serve, served) -> None:
+    with zipfile.ZipFile(served / "a.zip", "w") as archive:
+        archive.writestr("zarr.json", group())
+    program = """
+import sys
+from zarrfuse.stores.opening import open_store
+store = open_store(sys.argv[1])
+print(*store.list(""))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program, f"{serve().url}/a.zip"],
+        stdout=subprocess.PIPE,
+        timeout=30,
+        check=True,
+    )
+    assert ended.stdout == b"zarr.json\n"

@@ -22,6 +22,7 @@ from stored_objects import BIG
 
 from zarrfuse.errors import Denied, Exists, SourceError, TimedOut, ZarrfuseError, errno_of
 from zarrfuse.stores.object.bucket import Bucket, Patience
+from zarrfuse.stores.object.client import server_of
 from zarrfuse.stores.object.store import ObjectStore
 from zarrfuse.stores.object.url import parse
 
@@ -255,3 +256,19 @@ def test_put_reads_the_descriptor_and_not_its_position(store, bucket, tmp_path):
         file.seek(0, io.SEEK_END)
         store.put("key", file.fileno(), 7, len(BIG) - 7)
     assert bucket.get("key") == BIG[7:-7]
+
+
+@pytest.mark.parametrize(
+    "name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ACCOUNT_NAME"]
+)
+def test_one_url_on_two_servers_is_kept_apart(name, monkeypatch):
+    told = {server_of({})}
+    for value in ("http://a", "http://b"):
+        monkeypatch.setenv(name, value)
+        told.add(server_of({}))
+        told.add(server_of({"endpoint": value}))
+    assert len(told) == 5
+
+
+def test_credentials_are_no_part_of_what_names_a_server():
+    assert server_of({"aws_secret_access_key": "x", "region": "r"}) == server_of({})

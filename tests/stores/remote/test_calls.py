@@ -137,3 +137,10 @@ def test_a_pause_before_the_next_try_holds_up_nobody():
         waiting.cancel()
 
     asyncio.run(work())
+
+
+def test_a_server_that_asks_for_no_pause_is_not_asked_without_end():
+    once = Once(*[TryAgain("429", retry_after_s=0.0) for _ in range(10_000)])
+    with pytest.raises(TryAgain):
+        run(once, timeout_s=0.5)
+    assert once.calls < 10

@@ -124,6 +124,14 @@ def test_two_processes_stay_below_the_limit_together(tmp_path):
     assert sum(file.stat().st_size for file in files(tmp_path)) <= 200_000
 
 
+def test_mounts_that_share_a_folder_heed_what_the_others_put_there(tmp_path):
+    mounts = [DiskBlocks(str(tmp_path), 100_000) for _ in range(4)]
+    for number in range(90):
+        for own, disk in enumerate(mounts):
+            disk.put(f"{own} {number}", bytes(1000))
+    assert sum(file.stat().st_size for file in files(tmp_path)) <= 160_000
+
+
 def test_a_disk_that_takes_nothing_is_no_error(tmp_path):
     disk = DiskBlocks(str(tmp_path / "cache"), MIB)
     os.rmdir(tmp_path / "cache")
@@ -135,7 +143,7 @@ def test_a_disk_that_takes_nothing_is_no_error(tmp_path):
 def test_what_a_killed_process_left_is_deleted(tmp_path):
     disk = DiskBlocks(str(tmp_path), MIB)
     put(disk, "key", b"data")
-    left = files(tmp_path)[0].parent / ".tmp-left"
+    left = files(tmp_path)[0].parent / ".zarrfuse-tmp-left"
     left.write_bytes(b"half")
     os.utime(left, ns=(0, 0))
     again = DiskBlocks(str(tmp_path), MIB)
@@ -167,3 +175,16 @@ def test_damage_is_found_where_it_is_read(tmp_path):
     assert disk.readinto("key", MIB, memoryview(bytearray(100)), 0)
     assert not disk.readinto("key", MIB, memoryview(bytearray(100)), MIB - 100)
     assert not disk.has("key")
+
+
+def test_what_is_no_block_is_neither_counted_nor_deleted(tmp_path):
+    mine = [tmp_path / "ab" / "notes.txt", tmp_path / "db" / ".tmp-x", tmp_path / "go" / ("a" * 62)]
+    for file in mine:
+        file.parent.mkdir()
+        file.write_bytes(bytes(10_000))
+        os.utime(file, ns=(0, 0))
+    disk = DiskBlocks(str(tmp_path), 5_000)
+    for number in range(10):
+        put(disk, f"key {number}", bytes(1000))
+    assert [file.stat().st_size for file in mine] == [10_000] * 3
+    assert get(disk, "key 9", 1000) is not None

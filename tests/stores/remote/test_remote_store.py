@@ -12,9 +12,9 @@ from builders.server_in_memory import ServerInMemory
 
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotAFolder, NotFound, Stale, TimedOut
-from zarrfuse.stores.base import UNKNOWN_SIZE, opened, read
+from zarrfuse.stores.base import UNKNOWN_SIZE, Kind, opened, read
 from zarrfuse.stores.remote.disk import BLOCK_BYTES
-from zarrfuse.stores.remote.requests import TryAgain
+from zarrfuse.stores.remote.requests import Found, TryAgain
 from zarrfuse.stores.remote.store import RemoteStore
 
 BIG = random.Random(1).randbytes(40 * BLOCK_BYTES + 12345)
@@ -186,6 +186,29 @@ def test_blocks_are_kept_on_the_disk(tmp_path):
     assert again.counts["get"] == 0
 
 
+def test_blocks_of_one_server_are_not_those_of_another(tmp_path):
+    """Versions do not tell servers apart: many are no hash of the bytes."""
+
+    def bytes_of(server: str, data: bytes) -> bytes:
+        files = ServerInMemory({"key": data})
+        files.found = lambda _: Found(len(data), 1, "1")  # type: ignore[method-assign]
+        store = RemoteStore(files, RemoteConfig(cache_dir=str(tmp_path)), server=server)
+        told = read(store, "key")
+        wait_for(lambda: store.status()["disk"]["bytes"] > 0)
+        return told
+
+    assert bytes_of("http://a", b"one") == b"one"
+    assert bytes_of("http://b", b"two") == b"two"
+
+
+def test_what_has_no_version_is_not_kept_on_the_disk(tmp_path):
+    for data in (b"old", b"new"):
+        server = ServerInMemory({"key": data}, has_versions=False)
+        store = make(server, cache_dir=str(tmp_path), ttl_s=float("inf"))
+        assert read(store, "key") == data
+        store._blocks._threads.shutdown()
+
+
 def test_a_changed_object_is_not_taken_from_the_disk(tmp_path):
     folder = str(tmp_path / "cache")
     store = make(ServerInMemory({"key": b"old" * 100}), cache_dir=folder)
@@ -331,3 +354,49 @@ def test_a_store_is_closed_once_and_its_server_with_it():
     store.close()
     store.close()
     assert server.is_closed
+
+
+def test_a_folder_that_takes_long_to_list_does_not_hold_up_what_is_no_file():
+    server = ServerInMemory(
+        {**chunks(5), "c/below/x": b"x"},
+        trouble=lambda what, path: 3600.0 if (what, path) == ("list", "c") else None,
+    )
+    store = make(server, timeout_s=5.0)
+    assert store.stat("c/below").kind is Kind.FOLDER
+    with pytest.raises(NotFound):
+        store.stat("c/9")
+
+
+def test_a_folder_with_too_many_names_to_keep_is_not_listed_for_each_look_up(monkeypatch):
+    monkeypatch.setattr("zarrfuse.stores.remote.listings._MOST_NAMES", 100)
+    server = ServerInMemory(chunks(200))
+    store = make(server)
+    for number in range(190, 210):
+        if number < 200:
+            assert store.stat(f"c/{number}").size == 100
+            wait_for(lambda: server.at_once == 0)
+        else:
+            with pytest.raises(NotFound):
+                store.stat(f"c/{number}")
+    assert len([1 for what, path, *_ in server.asked if (what, path) == ("list", "c")]) == 1
+
+
+@pytest.mark.parametrize("name", ["\udcff" * 200, "9" * 5000])
+def test_a_name_that_is_no_text_or_number_spoils_no_other(name):
+    server = ServerInMemory({f"c/{name}": b"a", "c/1": b"b", "c/2": b"c"})
+    store = make(server)
+    assert {"1", "2"} <= set(store.list("c"))
+    assert read(store, "c/1") + read(store, "c/2") == b"bc"
+
+
+def test_a_server_that_claims_a_file_without_end_holds_nobody_up_at_its_close():
+    server = ServerInMemory({"big": b"x" * BLOCK_BYTES}, has_versions=False)
+    server.found = lambda _: Found(1 << 60, 0, None)  # type: ignore[method-assign]
+    store = make(server)
+    reader = store.open("big")
+    assert read_range(reader, 0, 3) == b"xxx"
+    closing = threading.Thread(target=reader.close, daemon=True)
+    closing.start()
+    closing.join(SOON_S)
+    assert not closing.is_alive()
+    assert store.cache.status()["values"] == 0

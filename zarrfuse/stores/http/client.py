@@ -10,6 +10,7 @@ for all requests shares its connections.
 import asyncio
 import re
 import ssl
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.utils import parsedate_to_datetime
@@ -29,7 +30,6 @@ _MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _WORTH_REPEATING = frozenset({408, 425, 429})
 _NOT_OFFERED = frozenset({405, 501, 505})
-_NO_LIMIT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 _PROXY_OF_A_NAME = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 Answer = aiohttp.ClientResponse
@@ -43,10 +43,15 @@ class Client:
     """The connections to a server, and to where it redirects. For one event loop.
 
     `headers`: those of the user, which only the server of the URL gets, not one that it redirects to.
+    `stalls_s`: an answer of which nothing comes for so long is given up. Listings need that: they have
+    minutes, for many pages, and one that stalled would hold up all who list the folder.
     """
 
-    def __init__(self, url: HttpUrl, headers: Mapping[str, str]) -> None:
+    def __init__(self, url: HttpUrl, headers: Mapping[str, str], stalls_s: float = 10.0) -> None:
         self.url = url
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, connect=None, sock_connect=stalls_s, sock_read=stalls_s
+        )
         own = {"Accept-Encoding": "identity", "User-Agent": "zarrfuse", "Accept": "*/*"}
         self._everywhere = own
         secret = dict(headers)
@@ -143,7 +148,7 @@ class Client:
             connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, ssl=tls)
             self._session = aiohttp.ClientSession(
                 connector=connector,
-                timeout=_NO_LIMIT,
+                timeout=self._timeout,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 read_bufsize=1 << 20,
@@ -162,10 +167,15 @@ class Client:
         return proxy if _PROXY_OF_A_NAME.match(proxy) else f"http://{proxy}"
 
     def close(self) -> None:
-        """Close all connections; from any thread. It waits for nothing if it is called in the loop."""
+        """Close all connections; from any thread, also from `__del__`: it does not wait for the loop.
+
+        When Python ends, the loop's thread stands still, and the connections go with the process.
+        """
         self._closed = True
         session, loop = self._session, self._loop
         if session is None or loop is None or loop.is_closed() or session.closed:
+            return
+        if sys.is_finalizing():
             return
         try:
             running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
@@ -174,7 +184,7 @@ class Client:
         if running is loop:
             self._closing = loop.create_task(session.close())
         elif loop.is_running():
-            asyncio.run_coroutine_threadsafe(session.close(), loop).result()
+            asyncio.run_coroutine_threadsafe(session.close(), loop)
         else:
             loop.run_until_complete(session.close())
 

@@ -4,6 +4,7 @@ Owns which stored names there are in each folder below an array, in the order of
 them all. Used by `names`. It must not know servers or documents.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, product
 from math import prod
@@ -51,7 +52,7 @@ class ChunkNames(Mapping[str, Found | None]):
 
     def __len__(self) -> int:
         chunks = prod(self._node.grid_shape[len(self._leading) :])
-        return len(self._others) + chunks * len(self._endings)
+        return min(len(self._others) + chunks * len(self._endings), sys.maxsize)
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):

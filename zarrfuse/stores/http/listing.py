@@ -28,6 +28,7 @@ from zarrfuse.stores.remote.requests import Found, Listing, TryAgain
 
 # A page of 100,000 names takes 10 MB in HTML, and 60 MB in WebDAV.
 _LARGEST_PAGE = 256 << 20
+_MOST_NAMES = 20_000_000  # some GB of memory
 # How many names of the path may be in front of the keys: none if the host is the bucket, one for a bucket
 # in the path, two for a server below a path.
 _NAMES_OF_BUCKETS = (0, 1, 2)
@@ -76,9 +77,11 @@ class S3Folders:
                 raise NotSupported(f"{title}: the server does not list as S3 does")
             items += page.items
             is_there |= bool(page.items) or holds_marker(body, prefix)
-            following = page.following
-            if following is None:
+            if page.following is None:
                 break
+            if page.following == following or len(items) > _MOST_NAMES:
+                raise NotSupported(f"{title}: the server's listing does not end")
+            following = page.following
         if not is_there:
             raise NotFound(f"no folder {title}")
         return _listing(items)

@@ -87,7 +87,7 @@ async def http_requests(
     `headers`: those of each request. `kept_s`: for how long the documents that make listings are kept.
     Raises `SourceError`, and its `SourceDenied`, `SourceTimedOut` and `UnusableSource`.
     """
-    objects = _objects(source, headers)
+    objects = Objects(Client(HttpUrl.parse(source), _checked(headers), timeout_s / 3))
     return await _opened(objects, timeout_s, lambda: _folder(objects, timeout_s, kept_s))
 
 
@@ -99,12 +99,8 @@ async def http_file(
     if not url.path:
         raise UnusableSource(f"the source {url} names no file")
     above, name = url.split()
-    objects = Objects(Client(above, _checked(headers)))
+    objects = Objects(Client(above, _checked(headers), timeout_s / 3))
     return await _opened(objects, timeout_s, lambda: _file(objects, name)), name
-
-
-def _objects(source: str, headers: Mapping[str, str] | None) -> Objects:
-    return Objects(Client(HttpUrl.parse(source), _checked(headers)))
 
 
 def _checked(headers: Mapping[str, str] | None) -> Mapping[str, str]:

@@ -57,8 +57,9 @@ _CLIENT_OPTIONS = frozenset(
     }
 )
 
-# Where `obstore` looks for credentials if none are set: the services of virtual machines.
+_OF_SERVER = re.compile("endpoint|account_name|base_url|emulator")
 _HAS_EXPIRED = re.compile("ExpiredToken|TokenRefreshRequired|RequestExpired")
+# Where `obstore` looks for credentials if none are set: the services of virtual machines.
 _ASKED_FOR_CREDENTIALS = re.compile(
     "/latest/(?:api/token|meta-data)|/computeMetadata/|/metadata/identity/"
 )
@@ -66,6 +67,13 @@ _ASKED_FOR_CREDENTIALS = re.compile(
 
 class Expired(Denied):
     """The credentials were right once: others have to be fetched."""
+
+
+def account_of(given: Mapping[str, str]) -> str:
+    """Which server and account a URL is of, as far as settings and the environment say so."""
+    settings = {name.lower(): value for name, value in (*os.environ.items(), *given.items())}
+    told = (pair for pair in sorted(settings.items()) if _OF_SERVER.search(pair[0]))
+    return " ".join(f"{name}={value}" for name, value in told)
 
 
 @contextmanager

@@ -8,11 +8,12 @@ from typing import TypeVar
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotFound, SourceError
 from zarrfuse.spec.paths import split
+from zarrfuse.stores.object.client import account_of
 from zarrfuse.stores.object.refusals import refused
 from zarrfuse.stores.object.requests import BucketRequests
 from zarrfuse.stores.object.url import ObjectUrl, parse
 from zarrfuse.stores.remote.loop import LOOP
-from zarrfuse.stores.remote.requests import TryAgain
+from zarrfuse.stores.remote.requests import Listing, TryAgain
 from zarrfuse.stores.remote.store import RemoteStore
 from zarrfuse.stores.zip.file import ZIP_ENDINGS
 from zarrfuse.stores.zip.on_server import zip_in
@@ -41,7 +42,7 @@ def open_bucket(source: str, config: RemoteConfig) -> RemoteStore | ZipStore:
         root = LOOP.run(listing, timeout_s=config.timeout_s, what="the listing")
     if url.prefix and not root.files and not root.folders:
         raise SourceError(f"the source {url} does not exist: there are no keys below it")
-    return RemoteStore(requests, config, root=root)
+    return _store(requests, config, root)
 
 
 def _zip(url: ObjectUrl, config: RemoteConfig) -> ZipStore | None:
@@ -52,7 +53,14 @@ def _zip(url: ObjectUrl, config: RemoteConfig) -> ZipStore | None:
         LOOP.run(_repeated(lambda: requests.find(name)), timeout_s=config.timeout_s, what=name)
     except NotFound:
         return None
-    return zip_in(RemoteStore(requests, config), name, str(url))
+    return zip_in(_store(requests, config), name, str(url))
+
+
+def _store(
+    requests: BucketRequests, config: RemoteConfig, root: Listing | None = None
+) -> RemoteStore:
+    account = account_of(dict(config.settings))
+    return RemoteStore(requests, config, root=root, server=account)
 
 
 async def _repeated(ask: Callable[[], Awaitable[T]]) -> T:

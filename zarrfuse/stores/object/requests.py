@@ -36,7 +36,7 @@ class BucketRequests:
         self._config = config
         self._settings = dict(config.settings)
         self._timeout_s = config.timeout_s
-        self._renewed_at = 0.0
+        self._renewed_at = -_RENEWED_AFTER_S
         self._make()
 
     async def find(self, path: str) -> Found:
@@ -81,8 +81,10 @@ class BucketRequests:
     def close(self) -> None:
         """See `Requests`. Clients go with their last request."""
 
-    def renew(self) -> bool:
-        """Fetch credentials anew; False if that was done just now."""
+    def renew(self, since: float) -> bool:
+        """Fetch credentials anew for a request begun at `since`; False if it had just renewed ones."""
+        if self._renewed_at > since:
+            return True  # for another request that was under way
         if time.monotonic() - self._renewed_at < _RENEWED_AFTER_S:
             return False
         self._renewed_at = time.monotonic()
@@ -122,6 +124,7 @@ class _Renewing:
     def __init__(self, requests: BucketRequests, what: str) -> None:
         self._requests = requests
         self._told = told(what, again=True)
+        self._began = time.monotonic()
 
     async def __aenter__(self) -> None:
         self._told.__enter__()
@@ -130,7 +133,7 @@ class _Renewing:
         try:
             self._told.__exit__(*exc)
         except Expired as error:
-            if self._requests.renew():
+            if self._requests.renew(self._began):
                 raise TryAgain(str(error), retry_after_s=0.0) from None
             raise
 
@@ -142,7 +145,8 @@ def found(one: Any) -> Found:
     """
     when: datetime = one["last_modified"]
     e_tag = one["e_tag"]
-    version = e_tag.strip('"') if e_tag else None
+    # A proxy may weaken the ETag in some of its answers.
+    version = e_tag.removeprefix("W/").strip('"') if e_tag else None
     # So that the kernel can tell two objects of one second apart.
     below_second = crc32(version.encode()) % 10**9 if version else 0
     return Found(one["size"], int(when.timestamp()) * 10**9 + below_second, version)

@@ -131,8 +131,7 @@ class Blocks:
 
     def forget(self, remote: Remote) -> None:
         """Drop the blocks of an object from memory."""
-        for index in range(remote.blocks):
-            self.cache.drop((remote, index))
+        self.cache.drop_all(lambda key: isinstance(key, tuple) and key[0] == remote)
 
     def close(self) -> None:
         """Stop the threads of the disk; what is being written is finished."""
@@ -194,7 +193,8 @@ class Blocks:
             flight.set_result(block)
 
     def _is_kept(self, remote: Remote) -> bool:
-        return not remote.opening
+        # Whoever says that nothing changes while it is mounted does not say so of the next mount.
+        return not remote.opening and remote.found.is_certain
 
     def _name(self, remote: Remote, index: int) -> str:
         found = remote.found

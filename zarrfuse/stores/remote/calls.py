@@ -5,7 +5,7 @@ Used by the other modules of `remote`: each request of theirs is a call here.
 * A try has `try_s`, and a second more for each 256 KiB that it fetches; a call ends after `timeout_s`, with
   `TimedOut`, or with the error of its last try.
 * What fails with `TryAgain`, a broken connection or a time-out is repeated after a pause that doubles, or
-  that the server asked for.
+  the longer one that the server asked for.
 * A try that takes three times as long as nine of ten did gets a second one beside it (a hedge), and the
   first answer counts: so one stalled connection costs little. At most one request in ten is a hedge.
 * At most `at_once` requests run at one time. A pause before the next try does not count.
@@ -108,7 +108,8 @@ class Calls:
                 error, asked_s = refused, refused.retry_after_s
             except ConnectionError as broken:
                 error, asked_s = broken, None
-            wait_s = random.uniform(pause_s / 2, pause_s) if asked_s is None else asked_s
+            # A server that says `Retry-After: 0` each time must not be asked a thousand times a second.
+            wait_s = max(random.uniform(pause_s / 2, pause_s), asked_s or 0.0)
             if time.monotonic() + wait_s >= began + self.patience.timeout_s:
                 self.failed += 1
                 raise error

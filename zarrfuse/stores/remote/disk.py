@@ -12,6 +12,7 @@ writers, or hold whole files.
 
 import hashlib
 import os
+import re
 import struct
 import tempfile
 import threading
@@ -32,8 +33,10 @@ _HEADER = struct.Struct(f"<8sIQ{_PIECES}I")  # magic, checksum, size, checksums 
 _MAGIC = b"zfblock1"
 _USED_AGAIN_S = 60.0  # a block's time is set no more often
 _FREED = 0.9  # of the size, once there is too much
+_COUNTED_AFTER = 1 / 8  # of the size; by then other mounts may have put as much
 _ABANDONED_S = 3600.0
-_TEMPORARY = ".tmp-"
+_TEMPORARY = ".zarrfuse-tmp-"
+_FOLDER, _BLOCK = re.compile("[0-9a-f]{2}"), re.compile("[0-9a-f]{62}")  # a hash
 
 
 class DiskBlocks:
@@ -57,6 +60,7 @@ class DiskBlocks:
                 f"the cache folder {folder} can be written by others: name one of your own"
             )
         self._bytes = self._freed()
+        self._put_bytes = 0  # since then
 
     def has(self, name: str) -> bool:
         """Whether a block is there; it may be damaged."""
@@ -104,8 +108,10 @@ class DiskBlocks:
                 raise
             with self._lock:
                 self._bytes += _HEADER.size + len(data)
-                if self._bytes > self.capacity_bytes:
-                    self._bytes = self._freed()
+                self._put_bytes += _HEADER.size + len(data)
+                is_due = self._put_bytes > self.capacity_bytes * _COUNTED_AFTER
+                if is_due or self._bytes > self.capacity_bytes:
+                    self._bytes, self._put_bytes = self._freed(), 0
 
     def status(self) -> dict[str, int]:
         """Sizes and counts, for the control files."""
@@ -130,15 +136,18 @@ class DiskBlocks:
         abandoned_ns = time.time_ns() - int(_ABANDONED_S * 1e9)
         with suppress(OSError):
             for folder in os.scandir(self.folder):
-                if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
+                if not _FOLDER.fullmatch(folder.name) or not folder.is_dir(follow_symlinks=False):
                     continue
                 with suppress(OSError):
                     for file in os.scandir(folder.path):
                         with suppress(OSError):
                             status = file.stat(follow_symlinks=False)
-                            if not file.name.startswith(_TEMPORARY):
+                            if _BLOCK.fullmatch(file.name):  # not what else is in the folder
                                 yield status.st_mtime_ns, status.st_size, file.path
-                            elif status.st_mtime_ns < abandoned_ns:
+                            elif (
+                                file.name.startswith(_TEMPORARY)
+                                and status.st_mtime_ns < abandoned_ns
+                            ):
                                 os.unlink(file.path)
 
     def _path(self, name: str) -> str:

@@ -4,7 +4,8 @@ Used by `store`. Owns how a look-up becomes requests:
 
 * From the listing of its folder, if that is kept: also that there is nothing of that name.
 * Else the object is asked for, and the folder is listed at the same moment: what answers first counts. So
-  the next look-up there is for nothing, and a folder with a million names holds up nobody.
+  the next look-up there is for nothing. Where the listing takes longer, or has too many names to be kept,
+  the key is asked for as a file and as a folder, so a folder with a million names holds up nobody.
 * A name that is listed without being known to be there, and one that an incomplete listing lacks, is asked
   for by itself; if there is no object, a folder of that name is listed.
 """
@@ -26,6 +27,7 @@ T = TypeVar("T")
 
 _MOST_NAMES = 200_000  # of all listings that are kept
 _MOST_FOUND = 50_000
+_LISTING_S = 1.0  # so long a name is waited for that is no file, before it is asked for as a folder
 _LISTING_FACTOR = 10  # a listing may consist of a thousand requests
 
 
@@ -47,12 +49,15 @@ class _Kept(Generic[T]):
                 return None
             return (kept[1],)
 
-    def put(self, path: str, answer: T | None) -> None:
+    def put(self, path: str, answer: T | None) -> bool:
+        """Keep an answer; False if it is too large."""
         made = (time.monotonic(), answer)
         with self._lock:
             self._answers.pop(path, None)
-            if _names(made) <= self._answers.maxsize:
-                self._answers[path] = made
+            if _names(made) > self._answers.maxsize:
+                return False
+            self._answers[path] = made
+            return True
 
     def drop(self, path: str) -> None:
         with self._lock:
@@ -70,6 +75,7 @@ class Listings:
         self._requests = requests
         self._calls = calls
         self._listings: _Kept[Listing] = _Kept(ttl_s, _MOST_NAMES)
+        self._too_large: _Kept[Listing] = _Kept(ttl_s, _MOST_FOUND)
         self._found: _Kept[Found] = _Kept(ttl_s, _MOST_FOUND)
         self._flights: dict[tuple[str, str], asyncio.Task[Any]] = {}
 
@@ -136,7 +142,7 @@ class Listings:
         if known is not None:
             return known
         folder, name = split(key)
-        if key and self._listings.get(folder) is None:
+        if key and self._listings.get(folder) is None and self._too_large.get(folder) is None:
             return await self._race(key, folder, name)
         listing = self.listing(folder) if key else None
         return await self._ask(key, is_listed=listing is not None and name in listing.files)
@@ -159,6 +165,9 @@ class Listings:
         await asyncio.wait((finding, listing), return_when=asyncio.FIRST_COMPLETED)
         if finding.done() and finding.exception() is None:
             return finding.result()
+        await asyncio.wait((listing,), timeout=_LISTING_S)
+        if not listing.done():
+            return await self._ask(key, is_listed=False)
         try:
             listed = await listing
         except NotFound:
@@ -193,7 +202,8 @@ class Listings:
         except NotFound:
             self._listings.put(folder, None)
             raise
-        self._listings.put(folder, listing)
+        if not self._listings.put(folder, listing):
+            self._too_large.put(folder, None)
         return listing
 
     async def _find(self, key: str) -> Found:

@@ -13,11 +13,11 @@ from cachetools import LRUCache
 from zarrfuse.spec.paths import join
 from zarrfuse.stores.remote.ahead import Streams
 
-_FOLDERS = 64
-_MOST_NAMES = 100_000
+_MOST_NAMES = 100_000  # of all folders
+_FOLDER_WEIGHS = _MOST_NAMES // 64  # as many names at least
 _STREAMS = 16
 _NEAR = 8  # names: of as many threads that share a list
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"(\d{1,18})")  # Python makes no number of thousands of digits
 
 
 class Siblings:
@@ -29,7 +29,7 @@ class Siblings:
     def __init__(self, window: int) -> None:
         self._window = window
         self._lock = threading.Lock()
-        self._folders: LRUCache[str, _Names] = LRUCache(_FOLDERS)
+        self._folders: LRUCache[str, _Names] = LRUCache(_MOST_NAMES, getsizeof=_weight)
 
     def after(self, folder: str, name: str, names: Iterable[str], count: int) -> Sequence[str]:
         """The keys that are wanted, now that `name` is used; `names`: all `count` in the folder."""
@@ -53,6 +53,10 @@ class _Names:
         self.order = sorted(names, key=_natural)
         self.position = {name: index for index, name in enumerate(self.order)}
         self.streams = Streams(_STREAMS, window, _NEAR)
+
+
+def _weight(names: _Names) -> int:
+    return max(len(names.order), _FOLDER_WEIGHS)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

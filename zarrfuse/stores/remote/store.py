@@ -37,12 +37,20 @@ _FOLDERS_AHEAD = 16
 
 
 class RemoteStore(Store):
-    """Implements `base.Store` over `requests`. `root`: the listing of the root, if it was asked for."""
+    """Implements `base.Store` over `requests`.
+
+    `root`: the listing of the root, if it was asked for. `server`: tells its URL from that of other servers.
+    """
 
     keeps_names = True
 
     def __init__(
-        self, requests: Requests, config: RemoteConfig, root: Listing | None = None
+        self,
+        requests: Requests,
+        config: RemoteConfig,
+        *,
+        root: Listing | None = None,
+        server: str = "",
     ) -> None:
         self.permanent = requests.permanent or config.ttl_s == float("inf")
         self.url = requests.url
@@ -55,7 +63,8 @@ class RemoteStore(Store):
         self._disk = (
             DiskBlocks(config.cache_dir, config.cache_disk_bytes) if config.cache_dir else None
         )
-        self._blocks = Blocks(requests, self._calls, cache, self._disk, requests.url)
+        store_id = f"{server}\0{requests.url}"
+        self._blocks = Blocks(requests, self._calls, cache, self._disk, store_id)
         ttl_s = float("inf") if requests.permanent else config.ttl_s
         self._listings = Listings(requests, self._calls, ttl_s)
         if root is not None:
@@ -231,4 +240,5 @@ def _must_wait(wait: bool) -> None:
 
 
 def _is_name(name: str) -> bool:
-    return len(name) * 4 <= _NAME_BYTES or len(name.encode()) <= _NAME_BYTES
+    # A byte that is no UTF-8 is one surrogate, and counts as one.
+    return len(name) * 4 <= _NAME_BYTES or len(name.encode("utf-8", "replace")) <= _NAME_BYTES

@@ -31,6 +31,8 @@ _BY_NAME: dict[str, type[ZarrfuseError]] = {
     "ServiceRequestError": TryAgain,
 }
 # Icechunk has one class; what is no key of Zarr is refused there rather than missing.
+_USER = re.compile(r"://[^/?#\s\"'<>]*@")
+_QUERY = re.compile(r"(://[^?\s\"'<>]*)\?[^\s\"'<>)]*")
 _ICECHUNK_MISSING = re.compile("invalid zarr key format|node not found|bad key prefix")
 
 
@@ -53,9 +55,14 @@ def translated(error: Exception, url: str, path: str) -> ZarrfuseError:
     return kind(f"{path or 'the root'}: {url}: {first_line(error)}")
 
 
+def without_secrets(text: str) -> str:
+    """A text without users, passwords and queries of the URLs in it."""
+    return _USER.sub("://", _QUERY.sub(r"\1", text))
+
+
 def first_line(error: Exception) -> str:
     """The message of an exception without what follows its first line: traces, contexts, advice."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line.strip() for line in without_secrets(str(error)).splitlines()]
     first = next((line for line in lines if line), "")
     name = type(error).__name__
     if name == "IcechunkError":  # it draws a cross in front
