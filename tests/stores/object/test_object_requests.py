@@ -7,6 +7,7 @@ import obstore
 import pytest
 from obstore.exceptions import PermissionDeniedError
 
+from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import Denied
 from zarrfuse.stores.object.requests import BucketRequests, found
 from zarrfuse.stores.object.url import parse
@@ -17,8 +18,8 @@ META = {"size": 3, "last_modified": datetime(2026, 1, 1, tzinfo=UTC), "e_tag": '
 
 @pytest.fixture
 def requests() -> BucketRequests:
-    settings = {"skip_signature": "true", "endpoint": "http://127.0.0.1:9", "region": "r"}
-    return BucketRequests(parse("s3://bucket"), timeout_s=1.0, settings=settings, profile=None)
+    settings = (("skip_signature", "true"), ("endpoint", "http://127.0.0.1:9"), ("region", "r"))
+    return BucketRequests(parse("s3://bucket"), RemoteConfig(settings=settings, timeout_s=1.0))
 
 
 def test_all_requests_are_repeated_that_were_under_way_when_credentials_expired(

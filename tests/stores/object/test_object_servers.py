@@ -22,7 +22,7 @@ from stored_objects import BIG
 
 from zarrfuse.errors import Denied, Exists, SourceError, TimedOut, ZarrfuseError, errno_of
 from zarrfuse.stores.object.bucket import Bucket, Patience
-from zarrfuse.stores.object.client import server_of
+from zarrfuse.stores.object.client import account_of
 from zarrfuse.stores.object.store import ObjectStore
 from zarrfuse.stores.object.url import parse
 
@@ -262,13 +262,13 @@ def test_put_reads_the_descriptor_and_not_its_position(store, bucket, tmp_path):
     "name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AZURE_STORAGE_ACCOUNT_NAME"]
 )
 def test_one_url_on_two_servers_is_kept_apart(name, monkeypatch):
-    told = {server_of({})}
+    told = {account_of({})}
     for value in ("http://a", "http://b"):
         monkeypatch.setenv(name, value)
-        told.add(server_of({}))
-        told.add(server_of({"endpoint": value}))
+        told.add(account_of({}))
+        told.add(account_of({"endpoint": value}))
     assert len(told) == 5
 
 
 def test_credentials_are_no_part_of_what_names_a_server():
-    assert server_of({"aws_secret_access_key": "x", "region": "r"}) == server_of({})
+    assert account_of({"aws_secret_access_key": "x", "region": "r"}) == account_of({})

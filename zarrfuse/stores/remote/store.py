@@ -39,7 +39,7 @@ _FOLDERS_AHEAD = 16
 class RemoteStore(Store):
     """Implements `base.Store` over `requests`.
 
-    `root`: the listing of the root, if it was asked for. `server`: tells its URL from that of other servers.
+    `root`: the listing of the root, if it was asked for. `server`: tells its URL from that of others.
     """
 
     keeps_names = True
