@@ -400,3 +400,13 @@ def test_a_server_that_claims_a_file_without_end_holds_nobody_up_at_its_close():
     closing.join(SOON_S)
     assert not closing.is_alive()
     assert store.cache.status()["values"] == 0
+
+
+def test_many_listings_that_stall_hold_up_no_file():
+    server = ServerInMemory(
+        {f"{number}/x": b"x" for number in range(100)},
+        trouble=lambda what, _: 3600.0 if what == "list" else None,
+    )
+    store = make(server, timeout_s=5.0)
+    for number in range(100):
+        assert read(store, f"{number}/x") == b"x"

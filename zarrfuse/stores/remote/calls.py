@@ -8,7 +8,8 @@ Used by the other modules of `remote`: each request of theirs is a call here.
   the longer one that the server asked for.
 * A try that takes three times as long as nine of ten did gets a second one beside it (a hedge), and the
   first answer counts: so one stalled connection costs little. At most one request in ten is a hedge.
-* At most `at_once` requests run at one time. A pause before the next try does not count.
+* At most `at_once` requests run at one time, half of them listings, which may take minutes. A pause before
+  the next try does not count.
 """
 
 import asyncio
@@ -65,6 +66,7 @@ class Calls:
     def __init__(self, patience: Patience) -> None:
         self.patience = patience
         self._free = asyncio.Semaphore(patience.at_once)
+        self._free_for_long = asyncio.Semaphore(max(patience.at_once // 2, 1))
         self._took_s: deque[float] = deque(maxlen=_REMEMBERED)
         self._slow_s = _FIRST_HEDGE_S
         self._way_s = self._bytes_per_s = 0.0
@@ -118,7 +120,7 @@ class Calls:
             await asyncio.sleep(wait_s)
 
     async def _one(self, once: Callable[[], Awaitable[T]]) -> T:
-        async with self._free:
+        async with self._free_for_long, self._free:
             self.made += 1
             return await once()
 
