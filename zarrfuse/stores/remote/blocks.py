@@ -66,7 +66,9 @@ class Blocks:
         block: memoryview | None = self.cache.get((remote, index))
         return block
 
-    def read_from_disk(self, remote: Remote, index: int, buffer: memoryview, offset: int) -> bool:
+    def read_from_disk(
+        self, remote: Remote, index: int, buffer: memoryview, offset: int, *, wait: bool
+    ) -> bool:
         """Fill `buffer` with bytes of a block, from `offset` in it on, if it is on the disk.
 
         What was read from the disk the kernel keeps, twice: it is not put into memory here.
@@ -74,7 +76,7 @@ class Blocks:
         if self._disk is None or not self._is_kept(remote):
             return False
         size = min(BLOCK_BYTES, remote.found.size - index * BLOCK_BYTES)
-        return self._disk.readinto(self._name(remote, index), size, buffer, offset)
+        return self._disk.readinto(self._name(remote, index), size, buffer, offset, wait=wait)
 
     @property
     def for_nothing(self) -> int:

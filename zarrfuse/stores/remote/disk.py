@@ -10,6 +10,7 @@ No library fits: those of the field unpickle what they find, keep blocks in one 
 writers, or hold whole files.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -22,7 +23,9 @@ from contextlib import suppress
 
 import google_crc32c
 
-from zarrfuse.errors import SourceError
+from zarrfuse.errors import SourceError, Stale
+from zarrfuse.stores.descriptor import read_full
+from zarrfuse.stores.local.beneath import open_beneath
 
 BLOCK_BYTES = 1 << 20
 """The most bytes of a block."""
@@ -50,9 +53,11 @@ class DiskBlocks:
         self.capacity_bytes = capacity_bytes
         self.hits = 0
         self._lock = threading.Lock()
+        self._root = -1
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            owner = os.stat(folder)
+            self._root = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            owner = os.fstat(self._root)
         except OSError as error:
             raise SourceError(f"the cache folder {folder}: {error.strerror}") from None
         if owner.st_uid != os.geteuid() or owner.st_mode & 0o022:
@@ -64,25 +69,43 @@ class DiskBlocks:
 
     def has(self, name: str) -> bool:
         """Whether a block is there; it may be damaged."""
-        return os.path.exists(self._path(name))
+        try:
+            os.stat(self._path(name), dir_fd=self._root)
+        except OSError:
+            return False
+        return True
 
-    def readinto(self, name: str, size: int, buffer: memoryview, offset: int) -> bool:
+    def readinto(
+        self, name: str, size: int, buffer: memoryview, offset: int, *, wait: bool = True
+    ) -> bool:
         """Fill `buffer` with the bytes from `offset` on of a block of `size` bytes.
 
-        False if it is not there, or damaged.
+        False if it is not there, or damaged. Without `wait`, raises `BlockingIOError` for what the kernel
+        has not cached, and for a block that has to be deleted or marked as used.
         """
         path = self._path(name)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = open_beneath(
+                self._root, path, os.O_RDONLY | os.O_NOFOLLOW, beneath=True, wait=wait
+            )
+        except BlockingIOError:
+            raise
         except OSError:
             return False
         try:
-            data = _checked(descriptor, name, size, offset, offset + len(buffer))
+            is_old = time.time_ns() - os.fstat(descriptor).st_mtime_ns > _USED_AGAIN_S * 1e9
+            if is_old and not wait:
+                raise BlockingIOError(errno.EAGAIN, "its time has to be set")
+            data = _checked(descriptor, name, size, offset, offset + len(buffer), wait=wait)
             if data is None:
-                os.unlink(path)
+                if not wait:
+                    raise BlockingIOError(errno.EAGAIN, "it has to be deleted")
+                os.unlink(path, dir_fd=self._root)
                 return False
-            if time.time_ns() - os.fstat(descriptor).st_mtime_ns > _USED_AGAIN_S * 1e9:
+            if is_old:
                 os.utime(descriptor)
+        except BlockingIOError:
+            raise
         except OSError:
             return False
         finally:
@@ -93,7 +116,7 @@ class DiskBlocks:
 
     def put(self, name: str, data: memoryview) -> None:
         """Keep a block. A disk that is full or broken keeps none, which is no error."""
-        path = self._path(name)
+        path = os.path.join(self.folder, os.fsdecode(self._path(name)))
         with suppress(OSError):
             folder = os.path.dirname(path)
             os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -150,9 +173,14 @@ class DiskBlocks:
                             ):
                                 os.unlink(file.path)
 
-    def _path(self, name: str) -> str:
-        digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
-        return os.path.join(self.folder, digest[:2], digest[2:])
+    def _path(self, name: str) -> bytes:
+        """Where a block is below the folder."""
+        digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest().encode()
+        return digest[:2] + b"/" + digest[2:]
+
+    def __del__(self) -> None:
+        if self._root >= 0:
+            os.close(self._root)
 
 
 def _header(name: str, data: memoryview) -> bytes:
@@ -171,20 +199,32 @@ def _sealed(name: str, size: int, pieces: Sequence[int]) -> bytes:
     return _HEADER.pack(_MAGIC, checksum, size, *pieces)
 
 
-def _checked(descriptor: int, name: str, size: int, start: int, stop: int) -> memoryview | None:
+def _checked(
+    descriptor: int, name: str, size: int, start: int, stop: int, *, wait: bool
+) -> memoryview | None:
     """Bytes [start, stop) of the block in a file; None if they, or the block, are not what was stored."""
-    header = os.pread(descriptor, _HEADER.size, 0)
-    if len(header) < _HEADER.size:
+    header = _read(descriptor, 0, _HEADER.size, wait=wait)
+    if header is None:
         return None
     _, _, stored, *pieces = _HEADER.unpack(header)
     if stored != size or header != _sealed(name, size, pieces):
         return None
     first = start // _PIECE_BYTES
     begin, end = first * _PIECE_BYTES, min(-(-stop // _PIECE_BYTES) * _PIECE_BYTES, size)
-    data = os.pread(descriptor, end - begin, _HEADER.size + begin)
-    if len(data) != end - begin:
+    data = _read(descriptor, _HEADER.size + begin, end - begin, wait=wait)
+    if data is None:
         return None
     for number, at in enumerate(range(0, len(data), _PIECE_BYTES), first):
         if google_crc32c.value(data[at : at + _PIECE_BYTES]) != pieces[number]:
             return None
     return memoryview(data)[start - begin : stop - begin]
+
+
+def _read(descriptor: int, offset: int, size: int, *, wait: bool) -> bytes | None:
+    """All of these bytes; None if the file ends before."""
+    data = bytearray(size)
+    try:
+        read_full(descriptor, memoryview(data), offset, "the block", wait=wait)
+    except Stale:
+        return None
+    return bytes(data)

@@ -69,9 +69,9 @@ class RemoteReader(Reader):
             block = self._blocks.at_hand(self.remote, index)
             if block is not None:
                 piece[:] = block[start : start + len(piece)]
-            elif not wait:
-                raise BlockingIOError(errno.EAGAIN, "the bytes have to be fetched")
-            elif not self._blocks.read_from_disk(self.remote, index, piece, start):
+            elif not self._blocks.read_from_disk(self.remote, index, piece, start, wait=wait):
+                if not wait:
+                    raise BlockingIOError(errno.EAGAIN, "the bytes have to be fetched")
                 missing.append((index, piece, start))
         if missing:
             blocks = self._fetched(missing[0][0], missing[-1][0])
