@@ -410,3 +410,14 @@ def test_many_listings_that_stall_hold_up_no_file():
     store = make(server, timeout_s=5.0)
     for number in range(100):
         assert read(store, f"{number}/x") == b"x"
+
+
+def test_a_folder_that_the_listing_above_lacks_is_not_asked_for():
+    server = ServerInMemory({**chunks(2), "file": b"x"})
+    store = make(server)
+    store.list("")
+    with pytest.raises(NotFound):
+        store.list("nothing")
+    with pytest.raises(NotAFolder):
+        store.list("file")
+    assert server.counts == {"list": 1}

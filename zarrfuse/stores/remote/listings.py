@@ -129,6 +129,8 @@ class Listings:
         kept = self.listing(folder)
         if kept is not None:
             return kept
+        if folder and isinstance(self.known(folder), Found):
+            raise NotAFolder(f"{folder} is not a folder")
         try:
             return await self._once("list", folder, self._list(folder))
         except NotFound:
