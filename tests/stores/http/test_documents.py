@@ -10,10 +10,10 @@ from builders.documents import array
 from builders.http_server import answering
 
 from zarrfuse.stores.http.client import Client
-from zarrfuse.stores.http.documents import NodeDocuments
 from zarrfuse.stores.http.objects import Objects
 from zarrfuse.stores.http.url import HttpUrl
 from zarrfuse.stores.remote.requests import TryAgain
+from zarrfuse.stores.unlisted.documents import NodeDocuments
 
 
 class Gate:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zarr
 from builders.zarr_stores import KINDS, filled, memory, obstore_memory, wrapped, write_image
 from zarr.core.buffer import cpu
 from zarr.core.sync import sync
@@ -251,11 +252,27 @@ class NotListing(WrapperStore):
     supports_listing = False
 
 
-def test_a_store_that_cannot_list_says_so(tmp_path: Path) -> None:
-    requests = ZarrRequests(NotListing(memory(KEYS, tmp_path)), "test://store")
-    with pytest.raises(NotSupported, match="test://store cannot list"):
-        run(requests.list(""))
-    assert run(requests.find("zarr.json")).size == len(KEYS["zarr.json"])
+def test_a_store_that_cannot_list_shows_what_its_documents_name(tmp_path: Path) -> None:
+    group = zarr.create_group(tmp_path / "written")
+    array = group.create_array("image", shape=(4, 4), chunks=(2, 2), dtype="uint8")
+    array[:2] = 7
+    zarr.consolidate_metadata(group.store)
+    requests = ZarrRequests(NotListing(LocalStore(tmp_path / "written")), "test://store")
+    assert not requests.lists_all
+
+    async def asked() -> None:
+        root = await requests.list("")
+        assert (set(root.files), root.folders, root.is_whole) == ({"zarr.json"}, ["image"], False)
+        chunks = await requests.list("image/c/1")
+        assert (dict(chunks.files), chunks.is_whole) == ({"0": None, "1": None}, True)
+        found = await requests.find("image/c/0/1")
+        assert found.size > 0
+        with pytest.raises(NotFound):
+            await requests.find("image/c/1/1")
+        with pytest.raises(NotFound):
+            await requests.list("image/c/2")
+
+    run(asked())
 
 
 def test_a_store_that_cannot_be_opened_is_tried_again(tmp_path: Path) -> None:

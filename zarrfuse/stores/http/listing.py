@@ -13,7 +13,6 @@ from urllib.parse import quote
 from zarrfuse.errors import Denied, NotFound, NotSupported, ZarrfuseError
 from zarrfuse.spec.paths import folder_of, join
 from zarrfuse.stores.http.client import Client, body_of, refused
-from zarrfuse.stores.http.documents import CONSOLIDATED_V2, V2, V3
 from zarrfuse.stores.http.objects import Objects
 from zarrfuse.stores.http.pages import (
     PROPFIND,
@@ -25,6 +24,7 @@ from zarrfuse.stores.http.pages import (
 )
 from zarrfuse.stores.http.url import HttpUrl
 from zarrfuse.stores.remote.requests import Found, Listing, TryAgain
+from zarrfuse.stores.unlisted.documents import CONSOLIDATED_V2, V2, V3
 
 # A page of 100,000 names takes 10 MB in HTML, and 60 MB in WebDAV.
 _LARGEST_PAGE = 256 << 20

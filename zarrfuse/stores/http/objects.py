@@ -33,6 +33,10 @@ class Objects:
         # Whether HEAD is answered: not known, yes, or no (then it is not asked again).
         self._heads: bool | None = None
 
+    def title(self, key: str) -> str:
+        """A key as messages name it: its URL without secrets."""
+        return self.client.url.title(key)
+
     async def find(self, key: str) -> Found:
         """The file with this key; see `remote.requests.Requests`."""
         url, title = self.client.url, self.client.url.title(key)

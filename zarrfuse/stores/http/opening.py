@@ -21,15 +21,15 @@ from zarrfuse.errors import (
 )
 from zarrfuse.spec.paths import join
 from zarrfuse.stores.http.client import Client
-from zarrfuse.stores.http.documents import CONSOLIDATED_V2, V2, V3
 from zarrfuse.stores.http.listing import find_way
 from zarrfuse.stores.http.objects import Objects
 from zarrfuse.stores.http.requests import HttpRequests
-from zarrfuse.stores.http.unlisted import UnlistedFolders
 from zarrfuse.stores.http.url import HttpUrl, without_secrets
 from zarrfuse.stores.remote.loop import LOOP
 from zarrfuse.stores.remote.requests import Found, Listing, TryAgain
 from zarrfuse.stores.remote.store import RemoteStore
+from zarrfuse.stores.unlisted.documents import CONSOLIDATED_V2, V2, V3
+from zarrfuse.stores.unlisted.folders import UnlistedFolders
 from zarrfuse.stores.zip.file import ZIP_ENDINGS
 from zarrfuse.stores.zip.on_server import zip_in
 from zarrfuse.stores.zip.store import ZipStore

@@ -7,14 +7,20 @@ the store does, `listing` what is in a folder where nothing else does, `failures
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from zarrfuse.errors import NotFound, NotSupported, Stale
+from zarrfuse.errors import NotFound, Stale
 from zarrfuse.stores.remote.requests import Found, Listing
+from zarrfuse.stores.unlisted.folders import UnlistedFolders
 from zarrfuse.stores.zarr_store.failures import told
+from zarrfuse.stores.zarr_store.files import ZarrFiles
 from zarrfuse.stores.zarr_store.libraries import Library, Obstore, library_of, tells_sizes
 from zarrfuse.stores.zarr_store.listing import is_name, listed
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
+
+# Of a store that cannot list: for how long what its documents say is kept, and how long they may take.
+_KEPT_S = 60.0
+_LIMIT_S = 30.0
 
 
 class ZarrRequests:
@@ -30,11 +36,12 @@ class ZarrRequests:
         """`version`: that of all that is in the store, if it is a snapshot; None: there is none."""
         self.url = url
         self.permanent = permanent
-        self.lists_all = tells_sizes(store)
+        self.lists_all = store.supports_listing and tells_sizes(store)
         self._version = version
         self._given = store
         self._opening: asyncio.Task[Store] | None = None
         self._library: Library | None = None
+        self._unlisted = UnlistedFolders(ZarrFiles(self), _KEPT_S, _LIMIT_S)
 
     async def find(self, path: str) -> Found:
         """See `Requests`. A store that offers nothing better reads the value to know its size."""
@@ -56,7 +63,7 @@ class ZarrRequests:
             if path and not _is_key(path):
                 raise NotFound(f"no key {path}")
             if not store.supports_listing:
-                raise NotSupported(f"the store {self.url} cannot list what is in it")
+                return await self._unlisted.list(path)
             if self._library is not None:
                 return await self._library.list(path)
             return await listed(store, path)

@@ -1,21 +1,20 @@
 """The documents of nodes on a server that lists nothing, fetched once and kept for a while.
 
 Owns which documents are asked for, and for how long what they say is kept: each listing of a folder of
-chunks needs the document of its array. Used by `unlisted`. It must not know what a listing holds.
+chunks needs the document of its array. Used by `folders`. It must not know what a listing holds.
 """
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cachetools import TTLCache
 
 from zarrfuse.errors import NotFound
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.paths import join, relative, split
-from zarrfuse.stores.http.names import Known, known_of
-from zarrfuse.stores.http.objects import Objects
 from zarrfuse.stores.remote.requests import Found, TryAgain
+from zarrfuse.stores.unlisted.names import Known, known_of
 
 LARGEST_DOCUMENT = 64 << 20
 """A larger document is not read. The largest consolidated metadata have some ten MB."""
@@ -25,6 +24,22 @@ V2 = (".zarray", ".zgroup", ".zattrs")
 CONSOLIDATED_V2 = ".zmetadata"
 
 _MOST_KEPT = 4096
+
+
+class Files(Protocol):
+    """The files of a store, each asked for by its key. Raises as `remote.requests.Requests`."""
+
+    html_is_missing: bool
+    """Set when a page in HTML came where a document was asked for: then it means that there is none."""
+
+    def title(self, key: str) -> str:
+        """A key as messages name it."""
+
+    async def find(self, key: str) -> Found:
+        """The file with this key. Raises `NotFound`."""
+
+    async def fetch(self, key: str, limit: int) -> tuple[bytes, Found]:
+        """A whole file. Raises `NotFound`, and `NotSupported` for one of more than `limit` bytes."""
 
 
 class Step(NamedTuple):
@@ -41,10 +56,8 @@ class NodeDocuments:
     who asks later than this does not wait for the same requests, which may have stalled.
     """
 
-    def __init__(
-        self, objects: Objects, kept_s: float, limit_s: float, shared_s: float = 2.0
-    ) -> None:
-        self._objects = objects
+    def __init__(self, files: Files, kept_s: float, limit_s: float, shared_s: float = 2.0) -> None:
+        self._files = files
         self._limit_s = limit_s
         self._shared_s = shared_s
         self._kept: TTLCache[str, Known] = TTLCache(_MOST_KEPT, kept_s)
@@ -98,7 +111,7 @@ class NodeDocuments:
             async with asyncio.timeout(self._limit_s):
                 return await self._load(path, above)
         except TimeoutError:
-            title = self._objects.client.url.title(path)
+            title = self._files.title(path)
             raise TryAgain(f"{title}: no documents within {self._limit_s:g} s") from None
 
     async def _load(self, path: str, above: Sequence[Step]) -> Known:
@@ -128,10 +141,10 @@ class NodeDocuments:
 
     async def _document(self, key: str) -> tuple[bytes, Found] | None:
         try:
-            data, found = await self._objects.fetch(key, LARGEST_DOCUMENT)
+            data, found = await self._files.fetch(key, LARGEST_DOCUMENT)
         except NotFound:
             return None
         if data.lstrip().startswith(b"<"):  # some servers send a page for what is missing
-            self._objects.html_is_missing = True
+            self._files.html_is_missing = True
             return None
         return data, found

@@ -1,8 +1,8 @@
 """The folders of a server that lists nothing, made from what documents say exists.
 
 Owns where the names of a folder come from: the documents of the nodes above and in it, the grid of an
-array, and requests for what no document names (labels, the images of `bioformats2raw`). Used by `requests`
-and `opening`. It must not know the protocol HTTP.
+array, and requests for what no document names (labels, the images of `bioformats2raw`). Used by
+`http.opening` and `zarr_store.requests`.
 """
 
 import re
@@ -11,11 +11,10 @@ from typing import ClassVar
 
 from zarrfuse.errors import NotFound
 from zarrfuse.spec.paths import join, name_of, relative
-from zarrfuse.stores.http.documents import LARGEST_DOCUMENT, NodeDocuments, Step
-from zarrfuse.stores.http.grid import chunk_folder
-from zarrfuse.stores.http.names import Known
-from zarrfuse.stores.http.objects import Objects
 from zarrfuse.stores.remote.requests import Found, Listing
+from zarrfuse.stores.unlisted.documents import LARGEST_DOCUMENT, Files, NodeDocuments, Step
+from zarrfuse.stores.unlisted.grid import chunk_folder
+from zarrfuse.stores.unlisted.names import Known
 
 _OME = "OME"
 _OME_XML = "METADATA.ome.xml"
@@ -28,9 +27,9 @@ class UnlistedFolders:
 
     lists_all: ClassVar[bool] = False
 
-    def __init__(self, objects: Objects, kept_s: float, limit_s: float) -> None:
-        self._objects = objects
-        self._documents = NodeDocuments(objects, kept_s, limit_s)
+    def __init__(self, files: Files, kept_s: float, limit_s: float) -> None:
+        self._files = files
+        self._documents = NodeDocuments(files, kept_s, limit_s)
 
     async def list(self, path: str) -> Listing:
         """The names in a folder that are known. Raises `NotFound` if nothing says that it is there.
@@ -86,7 +85,7 @@ class UnlistedFolders:
         if ome is not None and ome.series:
             return [series.partition("/")[0] for series in ome.series]
         try:
-            xml, _ = await self._objects.fetch(join(path, f"{_OME}/{_OME_XML}"), LARGEST_DOCUMENT)
+            xml, _ = await self._files.fetch(join(path, f"{_OME}/{_OME_XML}"), LARGEST_DOCUMENT)
         except NotFound:
             found: list[str] = []
             while len(found) < _MOST_SERIES:
@@ -104,7 +103,7 @@ class UnlistedFolders:
 
     async def _found(self, key: str) -> Found | None:
         try:
-            return await self._objects.find(key)
+            return await self._files.find(key)
         except NotFound:
             return None
 

@@ -18,7 +18,7 @@ from zarrfuse.spec.concat_parts import Part, StoredParts
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v2 import parse_v2_array
 from zarrfuse.spec.node_v3 import parse_v3
-from zarrfuse.stores.http.grid import chunk_folder
+from zarrfuse.stores.unlisted.grid import chunk_folder
 
 
 def walked(node: ArrayNode, folder: str = "") -> Iterator[str]:
