@@ -421,3 +421,18 @@ def test_a_folder_that_the_listing_above_lacks_is_not_asked_for():
     with pytest.raises(NotAFolder):
         store.list("file")
     assert server.counts == {"list": 1}
+
+
+def test_a_part_that_was_replaced_makes_the_others_be_looked_up():
+    server = ServerInMemory({"c/0": b"old" * 100, "c/0.index": b"old"})
+    store = make(server)
+    store.list("c")
+    assert read(store, "c/0") == b"old" * 100  # so it is cached, and the other part is not
+    wait_for(lambda: server.at_once == 0)
+    store.cache.drop((store.open("c/0.index").remote, 0))  # type: ignore[union-attr,attr-defined]
+    server.files.update({"c/0": b"new" * 100, "c/0.index": b"new"})
+    with opened(store, "c/0") as first, opened(store, "c/0.index") as second:
+        assert read_range(second, 0, 3) == b"new"
+        assert not store.is_still("c/0", first)
+        assert store.is_still("c/0.index", second)
+    assert read(store, "c/0") == b"new" * 100

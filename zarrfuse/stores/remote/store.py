@@ -120,9 +120,11 @@ class RemoteStore(Store):
         return reader
 
     def is_still(self, key: str, reader: Reader, *, wait: bool = True) -> bool:
-        """See `base.Store`. As far as is known."""
+        """See `base.Store`. By what is kept; after one part of a chunk was stale, by looking up."""
         try:
             known = self._listings.known(key)
+            if known is None and wait:
+                known = self._run(self._listings.look_up(key), key)
         except NotFound:
             return False
         if known is None or not isinstance(reader, RemoteReader):
