@@ -16,7 +16,7 @@ from zarrfuse.errors import NotFound, Stale
 from zarrfuse.spec.paths import name_of
 from zarrfuse.stores.object.client import Client, Expired, client, told
 from zarrfuse.stores.object.profiles import credentials_of
-from zarrfuse.stores.object.url import ObjectUrl
+from zarrfuse.stores.object.url import ObjectUrl, can_be_key
 from zarrfuse.stores.remote.requests import Found, Listing, TryAgain
 
 _RENEWED_AFTER_S = 10.0
@@ -112,7 +112,7 @@ class BucketRequests:
 
     def _whole(self, path: str) -> str:
         """The key of the bucket."""
-        if path and not _can_be(path):
+        if path and not can_be_key(path):
             raise NotFound(f"no key {path!r}")
         prefix = self._url.prefix
         return f"{prefix}/{path}" if prefix and path else prefix or path
@@ -150,14 +150,3 @@ def found(one: Any) -> Found:
     # So that the kernel can tell two objects of one second apart.
     below_second = crc32(version.encode()) % 10**9 if version else 0
     return Found(one["size"], int(when.timestamp()) * 10**9 + below_second, version)
-
-
-def _can_be(key: str) -> bool:
-    """Whether an object can have a key: UTF-8, printable, no empty names."""
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        return False
-    if any(name in ("", ".", "..") for name in key.split("/")):
-        return False
-    return not any(letter < " " or letter == "\x7f" for letter in key)

@@ -37,7 +37,7 @@ from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Like, Reader, WritableSt
 from zarrfuse.stores.object.bucket import Bucket, Found, Patience
 from zarrfuse.stores.object.folders import Folders
 from zarrfuse.stores.object.reader import OpenReaders
-from zarrfuse.stores.object.url import parse
+from zarrfuse.stores.object.url import can_be_key, parse
 
 _KEY_BYTES = 1024  # of S3, Google and Azure alike
 _NAME_BYTES = 255  # Linux
@@ -243,7 +243,7 @@ class ObjectStore(WritableStore):
 
     def _path(self, key: str) -> str:
         """The whole key of an object. Raises `NotFound` for a key that no object can have."""
-        if key and not _can_be(key):
+        if key and not can_be_key(key):
             raise NotFound(f"no key {key!r}")
         return _whole(self._url.prefix, key)
 
@@ -251,7 +251,7 @@ class ObjectStore(WritableStore):
         """The same for a new object. Raises `NotSupported`, `NameTooLong`."""
         if not key:
             raise IsAFolder("the root is a folder")
-        if not _can_be(key):
+        if not can_be_key(key):
             raise NotSupported(f"{key!r} cannot be a key of an object store")
         path = _whole(self._url.prefix, key)
         if len(path.encode()) > _KEY_BYTES:
@@ -325,17 +325,6 @@ def _whole(prefix: str, key: str) -> str:
 
 def _is_name(name: str) -> bool:
     return len(name) * 4 <= _NAME_BYTES or len(name.encode()) <= _NAME_BYTES
-
-
-def _can_be(key: str) -> bool:
-    """Whether an object can have a key: UTF-8, printable, no empty names."""
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        return False
-    if any(name in ("", ".", "..") for name in key.split("/")):
-        return False
-    return not any(letter < " " or letter == "\x7f" for letter in key)
 
 
 def _pieces(source: int, start: int, stop: int, key: str) -> Iterator[bytes]:

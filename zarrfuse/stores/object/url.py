@@ -1,6 +1,6 @@
 """URLs of object stores: a bucket, and a prefix of keys.
 
-Used by `opening` and `store`. As in the tools of object stores, nothing is percent-decoded: a key may hold
+Used by `opening`, `requests` and `store`. As in the tools of object stores, nothing is percent-decoded: a key may hold
 `%20`.
 """
 
@@ -47,3 +47,14 @@ def parse(source: str) -> ObjectUrl:
     if any(name in ("", ".", "..") for name in prefix.split("/")) and prefix:
         raise UnusableSource(f"the source {source} has an empty name, . or .. in its prefix")
     return ObjectUrl(found[1].lower(), bucket, prefix)
+
+
+def can_be_key(key: str) -> bool:
+    """Whether an object can have a key: UTF-8, printable, no empty names."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    if any(name in ("", ".", "..") for name in key.split("/")):
+        return False
+    return not any(letter < " " or letter == "\x7f" for letter in key)
