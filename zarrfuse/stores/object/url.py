@@ -1,7 +1,7 @@
 """URLs of object stores: a bucket, and a prefix of keys.
 
-Used by `opening`, `requests` and `store`. As in the tools of object stores, nothing is percent-decoded: a key may hold
-`%20`.
+Used by `opening`, `requests` and `store`. As in the tools of object stores, nothing is percent-decoded: a
+key may hold `%20`.
 """
 
 import re
