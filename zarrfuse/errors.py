@@ -158,6 +158,7 @@ _PASSED_ON = frozenset(
         errno.EBUSY,
         errno.EDQUOT,
         errno.EFBIG,
+        errno.EINTR,
         errno.EIO,
         errno.ELOOP,
         errno.EMFILE,

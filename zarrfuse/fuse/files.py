@@ -24,7 +24,6 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import pyfuse3
-import trio
 from msgspec.structs import replace
 from pyfuse3 import FUSEError
 
@@ -91,20 +90,16 @@ class Files:
         """Open an inode. Raises `Stale` if the kernel has to look its name up again."""
         handle = self._handle_on(node, await self._opened(node, write=bool(flags & WRITING)))
         if node.is_unsure or flags & os.O_TRUNC:
-            # Ctrl-C comes too late now: others may have the file open, half-truncated.
-            with trio.CancelScope(shield=True):
-                try:
-                    if node.is_unsure:
-                        self.void(node)
-                        if (
-                            flags & os.O_APPEND
-                        ):  # the kernel knows where the end is, and does not ask
-                            raise Stale(f"{node.name} has another size now")
-                    if flags & os.O_TRUNC and handle.file.content.size:
-                        await self.truncate(handle, 0)
-                except BaseException:
-                    await self.close(handle)
-                    raise
+            try:
+                if node.is_unsure:
+                    self.void(node)
+                    if flags & os.O_APPEND:  # the kernel knows where the end is, and does not ask
+                        raise Stale(f"{node.name} has another size now")
+                if flags & os.O_TRUNC and handle.file.content.size:
+                    await self.truncate(handle, 0)
+            except BaseException:
+                await self.close(handle)
+                raise
         return self._info(handle)
 
     async def _opened(self, node: Node, *, write: bool) -> File:
@@ -124,8 +119,7 @@ class Files:
             if content is None:
                 continue
             if not is_written and node.file is not None and node.file.writer is not None:
-                with trio.CancelScope(shield=True):
-                    await self._close(content)  # it has been opened to write meanwhile
+                await self._close(content)  # it has been opened to write meanwhile
                 continue
             return self._shared(node, content, write=is_written)
 
@@ -147,10 +141,9 @@ class Files:
                 return None
             await self._check_gone(node, parent, name)
             raise  # it is there, and cannot be opened: a node that must not be loaded
-        with trio.CancelScope(shield=True):  # else what is open would stay so
-            if await self._has_lost_name(node, parent, name):
-                await self._close(content)
-                return None
+        if await self._has_lost_name(node, parent, name):
+            await self._close(content)
+            return None
         return content
 
     async def _content(self, node: Node, *, write: bool) -> Any:

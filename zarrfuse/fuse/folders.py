@@ -77,7 +77,7 @@ class Folders:
             folder = directory.folder
             try:
                 return await self._workers.run(
-                    partial(call, folder), folder.path, late, longer_s=longer_s
+                    partial(call, folder), folder.path, late, longer_s=longer_s, may_end=True
                 )
             except NotFound:
                 if not await self.has_moved(parent) and directory.folder is folder:

@@ -1,19 +1,21 @@
 """Ends requests of programs that are being ended: Ctrl-C must not wait for a server.
 
-Used by `operations`. Owns which signals count. The kernel does not tell pyfuse3 that a program was
-interrupted; it waits until the request is answered, and the program with it. Reads need no help: a program
-that waits for a page can be ended. So for look-ups and opens that wait long, the pending signals of the
-program are looked at (proc(5)).
+Used by `operations`, `workers` and `scan`. Owns which signals count. The kernel does not tell pyfuse3 that
+a program was interrupted; it waits until the request is answered, and the program with it. Reads need no
+help: a program that waits for a page can be ended. So for look-ups and opens whose store calls take long,
+the pending signals of the program are looked at (proc(5)).
+
+Only waiting for a store call is interrupted, as by a time-out: what is done with its result is not.
 """
 
 import errno
 import functools
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import trio
-from pyfuse3 import FUSEError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,24 +30,32 @@ _ENDING = sum(
 
 
 class Interrupts:
-    """The requests that wait, each with the process that made it."""
+    """The requests that may be interrupted, and what they wait for."""
 
     def __init__(self) -> None:
+        self.programs: dict[trio.lowlevel.Task, int] = {}
+        """The process that made the request of a task."""
         self._waiting: dict[trio.CancelScope, int] = {}
         self._is_watched = False
 
-    def begin(self, pid: int) -> trio.CancelScope:
-        """A scope that is cancelled when a process is to end."""
-        scope = trio.CancelScope()
+    @contextmanager
+    def ending(self, scope: trio.CancelScope) -> Iterator[None]:
+        """A block, inside of `scope`, that waits for a store.
+
+        If the program of the request is to end, the scope is cancelled, with the deadline `ENDED`.
+        """
+        pid = self.programs.get(trio.lowlevel.current_task())
+        if pid is None:
+            yield
+            return
         self._waiting[scope] = pid
         if not self._is_watched:
             self._is_watched = True
             trio.lowlevel.spawn_system_task(self._watch)
-        return scope
-
-    def end(self, scope: trio.CancelScope) -> None:
-        """Forget a request that was answered."""
-        del self._waiting[scope]
+        try:
+            yield
+        finally:
+            del self._waiting[scope]
 
     async def _watch(self) -> None:
         seen: set[trio.CancelScope] = set()
@@ -57,9 +67,19 @@ class Interrupts:
             turn = first + _MOST_AT_ONCE
             for scope, pid in (waiting[first:] + waiting[:first])[:_MOST_AT_ONCE]:
                 if scope in seen and _is_to_end(pid):
+                    scope.deadline = ENDED
                     scope.cancel()
             seen = set(self._waiting)
         self._is_watched = False
+
+
+ENDED = -1.0
+"""The deadline of a scope that was cancelled because its program is to end."""
+
+
+def interrupted() -> InterruptedError:
+    """The error for a program that is to end."""
+    return InterruptedError(errno.EINTR, "the program was interrupted")
 
 
 class Interruptible(Protocol):
@@ -74,17 +94,16 @@ S = TypeVar("S", bound=Interruptible)
 def interruptible(
     handler: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """A handler that answers EINTR when its program is to end. Its last argument is the context."""
+    """A handler that may answer EINTR when its program is to end. Its last argument is the context."""
 
     @functools.wraps(handler)
     async def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
-        scope = self.interrupts.begin(args[-1].pid)  # type: ignore[attr-defined]
+        programs, task = self.interrupts.programs, trio.lowlevel.current_task()
+        programs[task] = args[-1].pid  # type: ignore[attr-defined]
         try:
-            with scope:
-                return await handler(self, *args, **kwargs)
+            return await handler(self, *args, **kwargs)
         finally:
-            self.interrupts.end(scope)
-        raise FUSEError(errno.EINTR)
+            del programs[task]
 
     return wrapper  # type: ignore[return-value]  # functools hides that it is a method
 

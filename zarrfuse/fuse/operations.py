@@ -21,7 +21,7 @@ from zarrfuse.errors import Denied, NotFound, NotSupported, ReadOnly, ZarrfuseEr
 from zarrfuse.fuse.failures import Failures
 from zarrfuse.fuse.files import WRITING, Files
 from zarrfuse.fuse.folders import Folders, OpenFolder
-from zarrfuse.fuse.interrupts import Interrupts, interruptible
+from zarrfuse.fuse.interrupts import interruptible
 from zarrfuse.fuse.listing import is_hidden
 from zarrfuse.fuse.names import Names
 from zarrfuse.fuse.nodes import Node, Nodes, is_same
@@ -108,7 +108,7 @@ class Operations(pyfuse3.Operations):
         )
         self._names = Names(self._nodes, self._folders, self._files)
         self._replies = Replies(ttl_s, self.failures.note, writable=writable)
-        self.interrupts = Interrupts()
+        self.interrupts = self._workers.interrupts
         self._listed: dict[int, OpenFolder] = {}
         self._last_listed = 0
         self._space = space

@@ -11,6 +11,7 @@ from itertools import islice
 import trio
 
 from zarrfuse.errors import TimedOut, guarded
+from zarrfuse.fuse.interrupts import ENDED, interrupted
 from zarrfuse.fuse.workers import Workers
 from zarrfuse.stores.base import Entry
 from zarrfuse.views.base import Folder
@@ -49,12 +50,16 @@ class Scan:
     async def more(self) -> list[Entry]:
         """The entries since the last call; waits until there are some, or for the end.
 
-        Raises the error of the listing, or `TimedOut`, and then again on each call.
+        Raises the error of the listing, or `TimedOut`, and then again on each call; and `InterruptedError` if
+        the program that waits is to end.
         """
         if self.failure is None:
             with trio.move_on_after(self._workers.timeout_s) as scope:
                 if not self._batches and not self._has_ended:
-                    await self._event.wait()
+                    with self._workers.interrupts.ending(scope):
+                        await self._event.wait()
+            if scope.cancelled_caught and scope.deadline == ENDED:
+                raise interrupted()
             if scope.cancelled_caught and self.failure is None:
                 self.failure = self._workers.timed_out()
                 self.give_up()

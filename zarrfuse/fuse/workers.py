@@ -20,6 +20,7 @@ import trio
 from outcome import Outcome
 
 from zarrfuse.errors import TimedOut, guarded
+from zarrfuse.fuse.interrupts import ENDED, Interrupts, interrupted
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class Workers:
         self._threads = threads
         self.timeout_s = timeout_s
         self._most_long = most_long
+        self.interrupts = Interrupts()
         self._limiter: trio.CapacityLimiter | None = None
         self._shares: WeakValueDictionary[str, _Share] = WeakValueDictionary()
         self._running: dict[_Call, None] = {}
@@ -82,13 +84,15 @@ class Workers:
         late: Callable[[T], None] | None = None,
         *,
         longer_s: float = 0.0,
+        may_end: bool = False,
     ) -> T:
         """Run `call` in a thread; `longer_s`: seconds to add to the time-out.
 
         `folder`: the path of the folder that it is for; None: it is run even if the folder hangs. Raises
         `TimedOut` if it does not return in time; its thread goes on, and a later result is passed to
         `late`. Raises `TimedOut` at once if calls that timed out hold all threads of the folder, and
-        `OSError` (ENOMEM) if no thread can be started.
+        `OSError` (ENOMEM) if no thread can be started. With `may_end`, raises `InterruptedError` if the
+        program that asks is to end, and then as after a time-out.
         """
         lock = threading.Lock()
         given_up = False
@@ -104,20 +108,16 @@ class Workers:
                     late(result)
             return result
 
-        try:
-            with trio.move_on_after(self.timeout_s + longer_s):
+        with trio.move_on_after(self.timeout_s + longer_s) as scope:
+            if not may_end:
                 return await self.in_thread(work, folder)
-        except trio.Cancelled:  # the program that asked was interrupted
-            with lock:
-                given_up = True
-                if brought and late is not None:
-                    late(brought[0])
-            raise
+            with self.interrupts.ending(scope):
+                return await self.in_thread(work, folder)
         with lock:
             if brought:  # at the last moment
                 return brought[0]
             given_up = True
-        raise self.timed_out()
+        raise interrupted() if scope.deadline == ENDED else self.timed_out()
 
     async def in_thread(self, work: Callable[[], T], folder: str | None) -> T:
         """Run `work` in a thread, which goes on when this task is cancelled.
