@@ -50,8 +50,8 @@ class Scan:
     async def more(self) -> list[Entry]:
         """The entries since the last call; waits until there are some, or for the end.
 
-        Raises the error of the listing, or `TimedOut`, and then again on each call; and `InterruptedError` if
-        the program that waits is to end.
+        Raises the error of the listing, or `TimedOut`, and then again on each call, and `InterruptedError`
+        if the program that waits is to end.
         """
         if self.failure is None:
             with trio.move_on_after(self._workers.timeout_s) as scope:
