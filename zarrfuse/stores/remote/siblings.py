@@ -31,13 +31,20 @@ class Siblings:
         self._lock = threading.Lock()
         self._folders: LRUCache[str, _Names] = LRUCache(_MOST_NAMES, getsizeof=_weight)
 
-    def after(self, folder: str, name: str, names: Iterable[str], count: int) -> Sequence[str]:
-        """The keys that are wanted, now that `name` is used; `names`: all `count` in the folder."""
+    def after(
+        self, folder: str, name: str, names: Iterable[str], count: int, *, wait: bool = True
+    ) -> Sequence[str]:
+        """The keys that are wanted, now that `name` is used; `names`: all `count` in the folder.
+
+        Without `wait`, names are not sorted: 100,000 take 0.3 s.
+        """
         if count > _MOST_NAMES:
             return ()
         with self._lock:
             known = self._folders.get(folder)
             if known is None or len(known.order) != count:
+                if not wait:
+                    return ()
                 known = self._folders[folder] = _Names(names, self._window)
         position = known.position.get(name)
         if position is None:

@@ -104,12 +104,11 @@ class RemoteStore(Store):
     def open(self, key: str, *, wait: bool = True) -> Reader:
         """See `base.Store`. Fetches the first block, or all of a small file."""
         reader = self._reader(key, wait=wait)
-        self._fetch_siblings(key)
+        self._fetch_siblings(key, wait=wait)
         if not reader.size or self._blocks.at_hand(reader.remote, 0) is not None:
             return reader
         try:
-            _must_wait(wait)
-            reader.readinto(memoryview(bytearray(1)), 0)
+            reader.readinto(memoryview(bytearray(1)), 0, wait=wait)
         except Stale:  # there was another one when the folder was listed
             reader.close()
             self._listings.forget(key)
@@ -204,12 +203,13 @@ class RemoteStore(Store):
             files = listing.files
             self.look_up_soon(self._sizes.after(folder, name, files, len(files)))
 
-    def _fetch_siblings(self, key: str) -> None:
+    def _fetch_siblings(self, key: str, *, wait: bool) -> None:
         """Fetch the small files that follow, if files of a folder are opened in order."""
         folder, name = split(key)
         listing = self._listings.listing(folder)
         if listing is not None:
-            for wanted in self._files.after(folder, name, listing.files, len(listing.files)):
+            files = listing.files
+            for wanted in self._files.after(folder, name, files, len(files), wait=wait):
                 LOOP.submit(self._fetch_ahead(wanted))
 
     async def _fetch_ahead(self, key: str) -> None:
