@@ -80,12 +80,7 @@ class RemoteStore(Store):
         listing = self._listings.listing(folder)
         if listing is None:
             listing = self._run(self._listings.list(folder), folder)
-        above, name = split(folder)
-        siblings = self._listings.listing(above) if folder else None
-        if siblings is not None:
-            folders = siblings.folders
-            for key in self._folders.after(above, name, folders, len(folders)):
-                LOOP.submit(self._list_ahead(key))
+        self._list_siblings(folder)
         return self._entries(folder, listing)
 
     def stat(self, key: str, *, wait: bool = True, follow: bool = True) -> Entry:
@@ -199,9 +194,20 @@ class RemoteStore(Store):
         """Look up the names that follow, if names of unknown size are looked up in order."""
         folder, name = split(key)
         listing = self._listings.listing(folder)
-        if listing is not None and name in listing.files:
+        if listing is None:  # it is listed now
+            self._list_siblings(folder)
+        elif name in listing.files:
             files = listing.files
             self.look_up_soon(self._sizes.after(folder, name, files, len(files)))
+
+    def _list_siblings(self, folder: str) -> None:
+        """List the folders that follow, if folders are listed in order."""
+        above, name = split(folder)
+        siblings = self._listings.listing(above) if folder else None
+        if siblings is not None:
+            folders = siblings.folders
+            for key in self._folders.after(above, name, folders, len(folders)):
+                LOOP.submit(self._list_ahead(key))
 
     def _fetch_siblings(self, key: str, *, wait: bool) -> None:
         """Fetch the small files that follow, if files of a folder are opened in order."""
