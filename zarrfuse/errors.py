@@ -115,6 +115,12 @@ class TimedOut(ZarrfuseError):
     errno = errno.ETIMEDOUT
 
 
+class Interrupted(ZarrfuseError):
+    """The program that asks is to end, by Ctrl-C for example."""
+
+    errno = errno.EINTR
+
+
 class NameTooLong(ZarrfuseError):
     """A name or key longer than the store takes."""
 
@@ -158,7 +164,6 @@ _PASSED_ON = frozenset(
         errno.EBUSY,
         errno.EDQUOT,
         errno.EFBIG,
-        errno.EINTR,
         errno.EIO,
         errno.ELOOP,
         errno.EMFILE,

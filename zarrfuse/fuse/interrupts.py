@@ -8,7 +8,6 @@ the pending signals of the program are looked at (proc(5)).
 Only waiting for a store call is interrupted, as by a time-out: what is done with its result is not.
 """
 
-import errno
 import functools
 import signal
 from collections.abc import Callable, Coroutine, Iterator
@@ -75,11 +74,6 @@ class Interrupts:
 
 ENDED = -1.0
 """The deadline of a scope that was cancelled because its program is to end."""
-
-
-def interrupted() -> InterruptedError:
-    """The error for a program that is to end."""
-    return InterruptedError(errno.EINTR, "the program was interrupted")
 
 
 class Interruptible(Protocol):

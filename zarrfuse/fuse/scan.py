@@ -10,8 +10,8 @@ from itertools import islice
 
 import trio
 
-from zarrfuse.errors import TimedOut, guarded
-from zarrfuse.fuse.interrupts import ENDED, interrupted
+from zarrfuse.errors import Interrupted, TimedOut, guarded
+from zarrfuse.fuse.interrupts import ENDED
 from zarrfuse.fuse.workers import Workers
 from zarrfuse.stores.base import Entry
 from zarrfuse.views.base import Folder
@@ -50,7 +50,7 @@ class Scan:
     async def more(self) -> list[Entry]:
         """The entries since the last call; waits until there are some, or for the end.
 
-        Raises the error of the listing, or `TimedOut`, and then again on each call, and `InterruptedError`
+        Raises the error of the listing, or `TimedOut`, and then again on each call, and `Interrupted`
         if the program that waits is to end.
         """
         if self.failure is None:
@@ -59,7 +59,7 @@ class Scan:
                     with self._workers.interrupts.ending(scope):
                         await self._event.wait()
             if scope.cancelled_caught and scope.deadline == ENDED:
-                raise interrupted()
+                raise Interrupted("the program that listed is to end")
             if scope.cancelled_caught and self.failure is None:
                 self.failure = self._workers.timed_out()
                 self.give_up()

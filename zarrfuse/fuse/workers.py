@@ -19,8 +19,8 @@ from weakref import WeakValueDictionary
 import trio
 from outcome import Outcome
 
-from zarrfuse.errors import TimedOut, guarded
-from zarrfuse.fuse.interrupts import ENDED, Interrupts, interrupted
+from zarrfuse.errors import Interrupted, TimedOut, guarded
+from zarrfuse.fuse.interrupts import ENDED, Interrupts
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Workers:
         `folder`: the path of the folder that it is for; None: it is run even if the folder hangs. Raises
         `TimedOut` if it does not return in time; its thread goes on, and a later result is passed to
         `late`. Raises `TimedOut` at once if calls that timed out hold all threads of the folder, and
-        `OSError` (ENOMEM) if no thread can be started. With `may_end`, raises `InterruptedError` if the
+        `OSError` (ENOMEM) if no thread can be started. With `may_end`, raises `Interrupted` if the
         program that asks is to end, and then as after a time-out.
         """
         lock = threading.Lock()
@@ -117,7 +117,9 @@ class Workers:
             if brought:  # at the last moment
                 return brought[0]
             given_up = True
-        raise interrupted() if scope.deadline == ENDED else self.timed_out()
+        if scope.deadline == ENDED:
+            raise Interrupted("the program that asked is to end")
+        raise self.timed_out()
 
     async def in_thread(self, work: Callable[[], T], folder: str | None) -> T:
         """Run `work` in a thread, which goes on when this task is cancelled.
