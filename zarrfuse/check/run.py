@@ -71,7 +71,7 @@ def _repaired(source: str, remote: RemoteConfig | None) -> Store:
     """The store to check, after interrupted writes were finished."""
     store = open_source(source, remote)  # first, since it refuses some sources
     try:
-        finished, deleted = finish(source)
+        finished, deleted = finish(source, remote)
     except BaseException:
         store.close()
         raise

@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 from zarrfuse.check.findings import Fault, Finding
 from zarrfuse.check.rules import WRITING
+from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import Corrupt, Denied, NotFound, SourceError, ZarrfuseError, guarded, text_of
 from zarrfuse.stores.base import OWN_NAME, Store, WritableStore
 from zarrfuse.stores.opening import open_store
@@ -78,13 +79,13 @@ class Repaired(NamedTuple):
     deleted: list[str]
 
 
-def finish(source: str) -> Repaired:
+def finish(source: str, remote: RemoteConfig | None = None) -> Repaired:
     """Finish all interrupted writes, and delete their leftovers and refused journals.
 
-    Raises `SourceError` if the source cannot be written, and `Denied` if the journals may belong to another
+    `remote`: how a URL is asked. Raises `SourceError` if the source cannot be written, and `Denied` if the journals may belong to another
     user.
     """
-    store = _writable(source)
+    store = _writable(source, remote)
     try:
         judge = judge_of(store)
         commits = Commits(store, judge=judge)
@@ -100,7 +101,7 @@ def finish(source: str) -> Repaired:
         store.close()
 
 
-def _writable(source: str) -> WritableStore:
+def _writable(source: str, remote: RemoteConfig | None) -> WritableStore:
     if source.endswith(ZIP_ENDINGS) and not os.path.isdir(source):
         raise SourceError(f"{source} is a zip file, which can't be repaired")
-    return cast(WritableStore, open_store(source, writable=True))
+    return cast(WritableStore, open_store(source, writable=True, remote=remote))
