@@ -8,7 +8,7 @@ The packages, from top to bottom; imports point down only:
 * `views` - a store as a tree of files: `raw`, `chunks`, `plain`, `images`, `all`.
 * `decoding` - decodes chunks in worker processes.
 * `transactions` - stores chunks whole or not at all.
-* `formats` - the bytes of files; `stores` - local folders, zip files, object stores.
+* `formats` - the bytes of files; `stores` - local folders, zip files, remote stores.
 * `spec` - the meaning of Zarr metadata, without input or output.
 * `config`, `errors` - options; exceptions and their errnos.
 
@@ -30,7 +30,7 @@ __version__ = "0.1.0"
 
 
 def open_store(source: str | os.PathLike[str], *, read_only: bool = True) -> "PlainStore":
-    """Open `source`, a folder, a zip file or an object store, as a store for zarr-python, xarray or dask.
+    """Open `source`, a folder, a zip file or a URL, as a store for zarr-python, xarray or dask.
 
     It has the files of `zarrfuse mount --view plain`, without a mount. `read_only=False` is like
     `--read-write`; a missing folder is made. `docs/python.md` explains its use.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import icechunk
 import numpy as np
 import pytest
 import zarr
@@ -92,7 +93,6 @@ def test_a_folder_is_mounted_by_its_path(tmp_path: Path, mountpoint: Path) -> No
 
 
 def test_an_icechunk_session_is_a_mount(tmp_path: Path, mountpoint: Path) -> None:
-    icechunk = pytest.importorskip("icechunk")
     icechunk.set_logs_filter("error")
     repository = icechunk.Repository.create(
         icechunk.local_filesystem_storage(str(tmp_path / "repository"))

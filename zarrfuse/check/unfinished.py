@@ -82,8 +82,8 @@ class Repaired(NamedTuple):
 def finish(source: str, remote: RemoteConfig | None = None) -> Repaired:
     """Finish all interrupted writes, and delete their leftovers and refused journals.
 
-    `remote`: how a URL is asked. Raises `SourceError` if the source cannot be written, and `Denied` if the journals may belong to another
-    user.
+    `remote`: how a URL is asked. Raises `SourceError` if the source cannot be written, and `Denied` if the
+    journals may belong to another user.
     """
     store = _writable(source, remote)
     try:

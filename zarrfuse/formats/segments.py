@@ -91,7 +91,7 @@ class Segmented(Reader):
         self._segments = segments
         self._layout = Layout([segment.size for segment in segments])
         self.size = self._layout.size
-        self.is_remote = len(segments) > 1 and any(segment.is_remote for segment in segments)
+        self.is_remote = any(segment.is_remote for segment in segments)
         self.access = of_parts(segment.access for segment in segments)
         self.identity = identity_of(segment.identity for segment in segments)
         if mtime_ns is None:
@@ -101,13 +101,17 @@ class Segmented(Reader):
     def readinto(self, buffer: memoryview, offset: int, *, wait: bool = True) -> None:
         """See `stores.base.Reader`."""
         filled = 0
-        if wait and self.is_remote:
-            for index, start, count in self._layout.pieces(offset, len(buffer)):
-                self._segments[index].prefetch(start, start + count)
+        if wait and self.is_remote and len(self._segments) > 1:
+            self.prefetch(offset, offset + len(buffer))
         for index, start, count in self._layout.pieces(offset, len(buffer)):
             piece = buffer[filled : filled + count]
             self._segments[index].readinto(piece, start, wait=wait)
             filled += count
+
+    def prefetch(self, start: int, stop: int) -> None:
+        """See `stores.base.Reader`. All segments at once."""
+        for index, begin, count in self._layout.pieces(start, stop - start):
+            self._segments[index].prefetch(begin, begin + count)
 
     def close(self) -> None:
         """Close every segment."""

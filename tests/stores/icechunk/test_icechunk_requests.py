@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import icechunk
 import pytest
 import zarr
 from builders.mounts import ENVIRONMENT, zarrfuse
@@ -18,8 +19,6 @@ from zarrfuse.stores.icechunk.opening import open_requests
 from zarrfuse.stores.icechunk.source import parse
 from zarrfuse.stores.opening import open_store
 from zarrfuse.stores.remote.store import RemoteStore
-
-icechunk = pytest.importorskip("icechunk")
 
 ROW = bytes([10, 11, 12, 13, 20, 21, 22, 23])
 """The chunk (0, 0) as `write_image` writes it."""

@@ -305,7 +305,6 @@ def test_what_zarr_python_writes_is_shown(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_client_that_belongs_to_another_event_loop_is_not_shared(tmp_path: Path) -> None:
-    pytest.importorskip("aiohttp")
     KINDS["local"](KEYS, tmp_path)
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "local"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

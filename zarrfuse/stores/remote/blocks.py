@@ -6,9 +6,10 @@ it (single-flight), and neighbours in one request.
 
 import asyncio
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from zarrfuse.stores.cache import ByteCache
 from zarrfuse.stores.remote.calls import Calls
@@ -57,7 +58,7 @@ class Blocks:
         self._threads = ThreadPoolExecutor(_DISK_THREADS, "zarrfuse-disk") if disk else None
         self._unwritten = threading.Semaphore(_MOST_UNWRITTEN)
         self._flights: dict[tuple[Remote, int], asyncio.Future[memoryview]] = {}
-        self._ahead: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._ahead_bytes = 0
         self._most_ahead = min(_AHEAD_BYTES, cache.capacity_bytes // 2)
 
@@ -104,13 +105,9 @@ class Blocks:
                 missing.append(index)
             flights[index] = flight
         for run in _runs(missing):
-            task = asyncio.ensure_future(self._fill(remote, run))
-            self._ahead.add(task)
-            task.add_done_callback(self._ahead.discard)
+            self._start(self._fill(remote, run))
         if around:
-            task = asyncio.ensure_future(self.fetch_ahead(remote, around))
-            self._ahead.add(task)
-            task.add_done_callback(self._ahead.discard)
+            self._start(self.fetch_ahead(remote, around))
         for index, flight in flights.items():
             blocks[index] = await asyncio.shield(flight)
         return blocks
@@ -139,6 +136,12 @@ class Blocks:
         """Stop the threads of the disk; what is being written is finished."""
         if self._threads is not None:
             self._threads.shutdown(wait=False)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work in a task, which the loop itself would not keep."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _fill(self, remote: Remote, run: range) -> None:
         """Land the flights of neighbouring blocks."""

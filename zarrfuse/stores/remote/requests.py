@@ -1,6 +1,7 @@
 """What a remote store has to offer: three requests, and what they answer.
 
-Implemented by `object.requests`, `http.requests` and `zarr_python.requests`; used by all of `remote`.
+Implemented by the modules `requests` of `object`, `http`, `icechunk`, `zarr_store` and `relay`. Used by all
+of `remote`.
 
 A path is a key of the store (`stores.base`): names with slashes between them, `""` for the root.
 """

@@ -1,5 +1,5 @@
 """Any store of zarr-python as a remote store: memory, fsspec, obstore, Icechunk, or a class of the user.
 
-Used by `stores.icechunk` and `mount.in_python`. It must not know what a key means, and imports zarr-python
+Used by `stores.icechunk` and `mounts.in_python`. It must not know what a key means, and imports zarr-python
 only when it is given a store.
 """

@@ -1,6 +1,6 @@
 """`ZarrRequests`: the requests of a remote store, made to any store of zarr-python.
 
-Used by `stores.icechunk` and `mount.in_python`. `libraries` tells sizes and times where the library below
+Used by `stores.icechunk` and `mounts.in_python`. `libraries` tells sizes and times where the library below
 the store does, `listing` what is in a folder where nothing else does, `failures` translates exceptions.
 """
 
