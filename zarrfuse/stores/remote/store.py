@@ -20,7 +20,7 @@ from zarrfuse.stores.base import OWN_NAME, UNKNOWN_SIZE, Entry, Kind, Reader, St
 from zarrfuse.stores.cache import ByteCache, default_cache_bytes
 from zarrfuse.stores.remote.blocks import Blocks, Remote
 from zarrfuse.stores.remote.calls import Calls, Patience
-from zarrfuse.stores.remote.disk import BLOCK_BYTES, DiskBlocks
+from zarrfuse.stores.remote.disk import DiskBlocks
 from zarrfuse.stores.remote.listings import Listings
 from zarrfuse.stores.remote.loop import LOOP
 from zarrfuse.stores.remote.reading import RemoteReader
@@ -128,7 +128,7 @@ class RemoteStore(Store):
     def look_up_soon(self, keys: Iterable[str], *, to_read: bool = False) -> None:
         """See `base.Store`."""
         for key in keys:
-            LOOP.submit(self._fetch_ahead(key) if to_read else self._find_ahead(key))
+            LOOP.submit(self._fetch_ahead(key, any_size=True) if to_read else self._find_ahead(key))
 
     def readlink(self, key: str) -> str:
         """See `base.Store`. Remote stores have no symlinks."""
@@ -218,15 +218,14 @@ class RemoteStore(Store):
             for wanted in self._files.after(folder, name, files, len(files), wait=wait):
                 LOOP.submit(self._fetch_ahead(wanted))
 
-    async def _fetch_ahead(self, key: str) -> None:
+    async def _fetch_ahead(self, key: str, *, any_size: bool = False) -> None:
+        """Fetch all of a small file; with `any_size`, the first block of a large one."""
         found = await self._find_ahead(key)
-        if (
-            found is not None
-            and found.size <= _SMALL_BYTES
-            and (found.is_certain or self.permanent)
-        ):
-            stop = -(-found.size // BLOCK_BYTES)
-            await self._blocks.fetch_ahead(Remote(key, found), range(stop))
+        if found is None or not (found.is_certain or self.permanent):
+            return
+        remote, is_small = Remote(key, found), found.size <= _SMALL_BYTES
+        if is_small or any_size:
+            await self._blocks.fetch_ahead(remote, range(remote.blocks if is_small else 1))
 
     async def _find_ahead(self, key: str) -> Found | None:
         try:
