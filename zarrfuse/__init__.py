@@ -92,10 +92,7 @@ def mount(
     for name in formats or ():
         if name not in FORMATS:
             raise ValueError(f"the format {name!r} is not one of {', '.join(FORMATS)}")
-    ttl_s = cache_ttl
-    if ttl_s is None:  # a store of this process costs little to ask
-        is_named = isinstance(source, str | os.PathLike)
-        ttl_s = RemoteConfig().ttl_s if is_named else FOLDER_TTL_S
+    is_named = isinstance(source, str | os.PathLike)
     config = MountConfig(
         source="",
         mountpoint=os.fspath(mountpoint),
@@ -107,7 +104,8 @@ def mount(
         cache_ttl_s=cache_ttl,
         formats=FORMATS if formats is None else tuple(formats),
         cache_bytes=cache_size,
-        remote=RemoteConfig(ttl_s=ttl_s, cache_bytes=cache_size),
+        # A store of this process costs little to ask.
+        remote=RemoteConfig() if is_named else RemoteConfig(ttl_s=FOLDER_TTL_S),
         log_file=None if log_file is None else os.path.abspath(log_file),
         verbose=verbose,
     )

@@ -1,7 +1,7 @@
 """The options of a mount, as frozen data. Made by `cli`, read by `mounts`, `views` and `fuse`."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,14 @@ class MountConfig:
     cache_bytes: int | None = None
     """The size of the cache of decoded chunks; None: by the memory of the machine."""
     remote: RemoteConfig = field(default_factory=RemoteConfig)
+    """How a URL is asked; for what the mount has, too, see `asking`."""
     log_file: str | None = None
     verbose: bool = False
     tuning: Tuning = field(default_factory=Tuning)
+
+    @property
+    def asking(self) -> RemoteConfig:
+        """`remote` with the cache size and the time-out of the mount, and its TTL if it has one."""
+        ttl_s = self.remote.ttl_s if self.cache_ttl_s is None else self.cache_ttl_s
+        timeout_s = self.tuning.store_timeout_s
+        return replace(self.remote, cache_bytes=self.cache_bytes, ttl_s=ttl_s, timeout_s=timeout_s)

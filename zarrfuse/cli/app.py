@@ -249,13 +249,11 @@ def mount(
         raise typer.BadParameter(f"the view {view} is read-only", param_hint="--read-write")
     words = tuple(word for text in option or () for word in text.split(",") if word)
     options, settings = split_options(words) if is_url(source) else (words, ())
-    ttl_s = None if cache_ttl is None else _seconds(cache_ttl, "--cache-ttl")
     timeout_s = _seconds(timeout, "--timeout")
     if not 0 < timeout_s <= _LONGEST_TIMEOUT_S:
         raise typer.BadParameter(
             f"{timeout} is not between 0 and {_LONGEST_TIMEOUT_S}", param_hint="--timeout"
         )
-    cache_bytes = None if cache_size is None else _bytes(cache_size, "--cache-size")
     remote = remote_config(endpoint_url, region, no_sign_request, profile, header, settings)
     command_line.hide([*secrets_of(source), *(header or ()), *settings])
     problem = daemon.mount(
@@ -270,16 +268,13 @@ def mount(
             allow_other=allow_other,
             follow_symlinks=follow_symlinks,
             xattrs=xattrs,
-            cache_ttl_s=ttl_s,
+            cache_ttl_s=None if cache_ttl is None else _seconds(cache_ttl, "--cache-ttl"),
             formats=_formats(formats),
-            cache_bytes=cache_bytes,
+            cache_bytes=None if cache_size is None else _bytes(cache_size, "--cache-size"),
             remote=replace(
                 remote,
-                cache_bytes=cache_bytes,
                 cache_dir=cache_dir and os.path.abspath(cache_dir),
                 cache_disk_bytes=_bytes(cache_disk_size, "--cache-disk-size"),
-                ttl_s=remote.ttl_s if ttl_s is None else ttl_s,
-                timeout_s=timeout_s,
             ),
             tuning=Tuning(store_timeout_s=timeout_s),
             log_file=log_file and os.path.abspath(log_file),

@@ -71,7 +71,7 @@ def _opened(config: MountConfig) -> Store:
         config.source,
         follow_symlinks=config.follow_symlinks,
         writable=config.read_write,
-        remote=config.remote,
+        remote=config.asking,
     )
 
 

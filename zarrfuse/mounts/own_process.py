@@ -66,12 +66,12 @@ def _opened(job: Job) -> Store:
         from zarrfuse.stores.opening import open_store  # noqa: PLC0415  # few need both
 
         return open_store(
-            config.source, follow_symlinks=config.follow_symlinks, remote=config.remote
+            config.source, follow_symlinks=config.follow_symlinks, remote=config.asking
         )
     from zarrfuse.stores.remote.store import RemoteStore  # noqa: PLC0415  # as above
 
     connection = socket.socket(fileno=job.connection)
-    return RemoteStore(RelayedRequests(connection, job.relayed), config.remote)
+    return RemoteStore(RelayedRequests(connection, job.relayed), config.asking)
 
 
 def _when_ended(parent: int, act: Callable[[], None]) -> None:
