@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from zarrfuse import __version__
+from zarrfuse.cli import index as index_command
 from zarrfuse.cli.remote import (
     EndpointUrl,
     Header,
@@ -357,6 +358,9 @@ def check(
 
     remote = remote_config(endpoint_url, region, no_sign_request, profile, header)
     raise typer.Exit(run(source, deep=deep, as_json=as_json, repair=repair, remote=remote))
+
+
+app.command(name="index")(index_command.index)
 
 
 @app.command()

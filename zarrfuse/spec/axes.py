@@ -79,6 +79,13 @@ _SAMPLES: Final = frozenset(
 _NUMBERED = re.compile(r"(?:dim|axis)_?[0-9]{1,5}")
 
 
+def short_name(word: str) -> str:
+    """The name of an axis by a word that programs use: "t" for "Frames"; the word, if it is not known."""
+    lower = word.lower()
+    _, letter = _NAMES.get(lower, ("other", ""))
+    return letter.lower() or lower
+
+
 def axes_of(
     shape: Sequence[int], described: Sequence[Description], *, may_be_rgb: bool
 ) -> tuple[Axis, ...]:

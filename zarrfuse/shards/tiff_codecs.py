@@ -1,0 +1,139 @@
+"""TIFF compressions and predictors as Zarr codecs.
+
+Used by `tiff`. It must not know where tiles are.
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from zarrfuse.shards.layout import Refused
+
+_ZSTD: Final = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
+_ZLIB: Final = {"name": "numcodecs.zlib", "configuration": {"level": 6}}
+_LZMA: Final = {
+    "name": "numcodecs.lzma",
+    "configuration": {"format": 1, "check": -1, "preset": None, "filters": None},
+}
+
+# TIFF's numbers of compressions of bytes. What is decoded is the pixels of a tile in C order.
+_COMPRESSORS: Final[Mapping[int, list[dict[str, Any]]]] = {
+    1: [],
+    5: [{"name": "imagecodecs_lzw"}],
+    8: [_ZLIB],
+    32946: [_ZLIB],
+    32773: [{"name": "imagecodecs_packbits"}],
+    34925: [_LZMA],
+    34926: [_ZSTD],
+    50000: [_ZSTD],
+}
+_JPEG: Final = (7,)
+_JPEG_2000: Final = (34712, 33004, 33005)
+_LERC: Final = 34887
+_WEBP: Final = (34927, 50001)
+# Those of pictures that decode without parameters.
+_PICTURES: Final[Mapping[int, str]] = {
+    34933: "imagecodecs_png",
+    34934: "imagecodecs_jpegxr",
+    22610: "imagecodecs_jpegxr",
+    50002: "imagecodecs_jpegxl",
+    52546: "imagecodecs_jpegxl",
+}
+
+_RECODE: Final = "write it anew with another compression, for example: tiffcp -c lzw, or -c zip"
+
+
+def inner_codecs(page: Any, fail: Callable[[str], Refused]) -> list[dict[str, Any]]:
+    """The codecs of a tile or strip of a `tifffile.TiffPage`, as in a `zarr.json`.
+
+    `fail`: makes the error of a reason. Raises it for what no codec expresses exactly.
+    """
+    _check_samples(page, fail)
+    compression = int(page.compression)
+    if compression in _COMPRESSORS:
+        return [*_predicted(page, fail), *_COMPRESSORS[compression]]
+    if compression in _JPEG:
+        return [_jpeg(page)]
+    if compression in _JPEG_2000:
+        return [{"name": "imagecodecs_jpeg2k"}]
+    if compression in _WEBP:
+        has_alpha = {"configuration": {"hasalpha": True}} if page.samplesperpixel == 4 else {}
+        return [{"name": "imagecodecs_webp", **has_alpha}]
+    if compression == _LERC:
+        return _lerc(page, fail)
+    if compression in _PICTURES:
+        return [{"name": _PICTURES[compression]}]
+    raise fail(f"its compression {_title(page.compression)} has no Zarr codec: {_RECODE}")
+
+
+def is_raw(page: Any) -> bool:
+    """Whether tiles or strips are the bytes of their pixels."""
+    return int(page.compression) == 1 and int(page.predictor) == 1
+
+
+def _check_samples(page: Any, fail: Callable[[str], Refused]) -> None:
+    dtype = page.dtype
+    bits = page.bitspersample
+    if dtype is None or dtype.kind not in "uifc":
+        raise fail(f"its pixels, of {bits} bits, are of a type that Zarr lacks")
+    of_element = dtype.itemsize * 8
+    if bits != of_element and int(page.compression) in _COMPRESSORS:
+        help_ = f"write it anew with {of_element} bits, for example by tifffile"
+        raise fail(f"its pixels of {bits} bits are packed, which no Zarr codec expresses: {help_}")
+    if page.is_subsampled and int(page.compression) not in _JPEG:
+        raise fail("its colours are subsampled without JPEG, which no Zarr codec expresses")
+    if int(page.fillorder) == 2 and int(page.compression) in _COMPRESSORS:
+        raise fail("its bits are in reverse order: write it anew with tiffcp -f msb2lsb")
+
+
+def _predicted(page: Any, fail: Callable[[str], Refused]) -> list[dict[str, Any]]:
+    """What makes bytes of pixels: predictor and byte order."""
+    dtype = page.dtype
+    order = "big" if page.parent.byteorder == ">" else "little"
+    with_order = {"configuration": {"endian": order}} if dtype.itemsize > 1 else {}
+    to_bytes = {"name": "bytes", **with_order}
+    # Differences are of neighbours in a row; the samples of a pixel, if they are together, are behind.
+    axis = -2 if page.samplesperpixel > 1 and int(page.planarconfig) == 1 else -1
+    along = {"configuration": {"axis": axis, "dist": 1}}
+    predictor = int(page.predictor)
+    if predictor == 1:
+        return [to_bytes]
+    if predictor == 2 and dtype.kind in "ui":
+        return [{"name": "imagecodecs_delta", **along}, to_bytes]
+    if predictor == 3 and dtype.kind == "f":
+        return [{"name": "imagecodecs_floatpred", **along}]
+    raise fail(f"its predictor {_title(page.predictor)} of {dtype} has no Zarr codec: {_RECODE}")
+
+
+def _jpeg(page: Any) -> dict[str, Any]:
+    configuration: dict[str, Any] = {}
+    if page.jpegtables is not None:
+        configuration["tables"] = base64.b64encode(page.jpegtables).decode()
+    photometric, planar = int(page.photometric), int(page.planarconfig) != 1
+    if planar:
+        configuration["colorspace_data"] = "GRAYSCALE"
+    elif not page.extrasamples:
+        if photometric == 6:  # stored as YCbCr, shown as RGB
+            configuration["colorspace_data"] = "RGB"
+        elif photometric == 2:
+            configuration["colorspace_data"] = "RGB"
+            if not page.is_jfif:  # else the tile itself says how its colours are stored
+                configuration["colorspace_jpeg"] = "RGB"
+        elif photometric == 5:
+            configuration["colorspace_data"] = "CMYK"
+    with_configuration = {"configuration": configuration} if configuration else {}
+    return {"name": "imagecodecs_jpeg", **with_configuration}
+
+
+def _lerc(page: Any, fail: Callable[[str], Refused]) -> list[dict[str, Any]]:
+    # LercParameters: (version, 0 | 1 deflate | 2 zstd), which compress the output of LERC once more.
+    parameters = page.tags.valueof(50674, (4, 0))
+    more = {0: [], 1: [_ZLIB], 2: [_ZSTD]}.get(int(parameters[1]))
+    if more is None:
+        raise fail(f"its LERC compression with the parameters {parameters} is not known")
+    return [{"name": "imagecodecs_lerc"}, *more]
+
+
+def _title(number: Any) -> str:
+    name = getattr(number, "name", None)
+    return f"{name} ({int(number)})" if name else str(number)
