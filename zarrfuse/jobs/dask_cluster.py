@@ -4,15 +4,16 @@ Owns what is asked of a cluster: the workers need the same version of zarrfuse, 
 """
 
 import asyncio
+import logging
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from zarrfuse import __version__
 from zarrfuse.errors import JobsFailed, text_of
 from zarrfuse.jobs.base import A, B
 from zarrfuse.jobs.outcome import packed, result_of
@@ -20,6 +21,8 @@ from zarrfuse.jobs.outcome import packed, result_of
 if TYPE_CHECKING:
     from distributed import Client, Future
 
+_VERSION: str = import_module("zarrfuse").__version__
+"""The root of the package imports layers above this one, so there is no import statement for it here."""
 _CONNECT_S = 10.0
 _CLOSE_S = 5.0
 _LOOK_EVERY_S = 5.0
@@ -39,17 +42,30 @@ def on_cluster(address: str) -> Iterator["DaskCluster"]:
         raise JobsFailed(
             f"the Dask scheduler {address} needs the package distributed: pip install 'zarrfuse[dask]'"
         ) from error
+    with _silent_client():
+        try:
+            client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except Exception as error:  # of any kind: from the address, the network, TLS
+            raise JobsFailed(
+                f"the Dask scheduler {address} does not answer: {text_of(error)}"
+            ) from error
+        try:
+            yield DaskCluster(client, address)
+        finally:
+            with suppress(Exception, asyncio.CancelledError):  # the scheduler may be gone
+                client.close(_CLOSE_S)
+
+
+@contextmanager
+def _silent_client() -> Iterator[None]:
+    """In this block the client logs no errors to stderr: they are raised as `JobsFailed`."""
+    logger = logging.getLogger("distributed.client")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
     try:
-        client = Client(address, timeout=_CONNECT_S, set_as_default=False)
-    except Exception as error:  # of any kind: from the address, the network, TLS
-        raise JobsFailed(
-            f"the Dask scheduler {address} does not answer: {text_of(error)}"
-        ) from error
-    try:
-        yield DaskCluster(client, address)
+        yield
     finally:
-        with suppress(Exception, asyncio.CancelledError):  # the scheduler may be gone
-            client.close(_CLOSE_S)
+        logger.setLevel(before)
 
 
 class DaskCluster:
@@ -75,7 +91,7 @@ class DaskCluster:
                     packed_item = packed(item)
                     with self._failures():
                         future = self._client.submit(
-                            self._task, __version__, packed_work, packed_item, pure=False
+                            self._task, _VERSION, packed_work, packed_item, pure=False
                         )
                         future.add_done_callback(finished.put)
                     in_flight[future.key] = future
@@ -134,7 +150,9 @@ class DaskCluster:
                 f"on {self.name} several workers were killed over the same work, perhaps because memory is "
                 "short"
             ) from error
-        except (Exception, asyncio.CancelledError) as error:
+        except asyncio.CancelledError as error:
+            raise JobsFailed(f"the connection to {self.name} was lost") from error
+        except Exception as error:
             raise JobsFailed(f"{self.name} has failed: {text_of(error)}") from error
 
 
@@ -146,17 +164,18 @@ def _task() -> Callable[[str, bytes, bytes], bytes | str]:
     """
 
     def zarrfuse_work(version: str, work: bytes, item: bytes) -> bytes | str:
-        import socket  # noqa: PLC0415  # on the worker
+        import importlib  # noqa: PLC0415  # on the worker
+        import socket  # noqa: PLC0415
 
         host = socket.gethostname()
         try:
-            import zarrfuse  # noqa: PLC0415
+            found = importlib.import_module("zarrfuse").__version__
         except ImportError:
             return f"the Dask worker on {host} has no zarrfuse: install zarrfuse {version} on all workers"
-        if zarrfuse.__version__ != version:
+        if found != version:
             return (
-                f"the Dask worker on {host} has zarrfuse {zarrfuse.__version__}, and {version} is needed: "
-                "install the same version everywhere"
+                f"the Dask worker on {host} has zarrfuse {found}, and {version} is needed: install the "
+                "same version everywhere"
             )
         from zarrfuse.jobs.outcome import attempted  # noqa: PLC0415
 
