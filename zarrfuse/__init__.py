@@ -10,6 +10,7 @@ The packages, from top to bottom; imports point down only:
 * `transactions` - stores chunks whole or not at all.
 * `formats` - the bytes of files; `stores` - local folders, zip files, remote stores.
 * `spec` - the meaning of Zarr metadata, without input or output.
+* `jobs` - work on many items, in several processes or on a Dask cluster.
 * `config`, `errors` - options; exceptions and their errnos.
 
 `docs/design.md` follows a read and a write through them.

@@ -157,6 +157,12 @@ class UnusableSource(SourceError):
     errno = errno.EINVAL
 
 
+class JobsFailed(ZarrfuseError):
+    """The processes or the cluster that work on many items have failed, not the work."""
+
+    errno = errno.EIO
+
+
 # Errnos of the operating system that are passed on to programs. Any other one of a store is EIO.
 _PASSED_ON = frozenset(
     {

@@ -2,8 +2,9 @@
 
 `findings` is the same for programs. `walk` walks a store and passes each document to `documents`
 (`documents_v2` for Zarr v2) and each folder of an array to `chunks`; `deep` reads the chunks whose names
-and sizes are right; `unfinished` finds interrupted writes. `source` opens the source, `run` is the
-command, `report` prints findings. `rules` has the rules that they cite, which `docs/check.md` lists.
+and sizes are right, and `batches` has that done by other processes; `unfinished` finds interrupted writes.
+`source` opens the source, `run` is the command, `report` prints findings. `rules` has the rules that they
+cite, which `docs/check.md` lists.
 
 Everything is a generator: a finding is printed at once, and not kept. Used by `cli`. It must not use
 private names of other packages.

@@ -5,17 +5,20 @@ Owns the exit codes. It must not know how findings are found or shown.
 
 import sys
 
+from zarrfuse.check.batches import Workers
 from zarrfuse.check.report import Document, Lines, progress_of
 from zarrfuse.check.source import WithoutMounts, node_around, open_source
 from zarrfuse.check.survey import Survey
 from zarrfuse.check.unfinished import finish
 from zarrfuse.config import RemoteConfig
-from zarrfuse.errors import SourceError, ZarrfuseError, text_of
+from zarrfuse.errors import JobsFailed, SourceError, ZarrfuseError, text_of
+from zarrfuse.jobs.opening import open_jobs
 from zarrfuse.stores.base import Store
 from zarrfuse.stores.opening import printable_source
 
 CLEAN, FOUND, NOT_READABLE, INTERRUPTED = 0, 1, 2, 130
-"""The exit codes: nothing is wrong, something is, the source cannot be opened, Ctrl-C."""
+"""The exit codes: nothing is wrong, something is, the source cannot be opened or the workers failed,
+Ctrl-C."""
 
 
 def run(
@@ -25,11 +28,35 @@ def run(
     as_json: bool,
     repair: bool = False,
     remote: RemoteConfig | None = None,
+    processes: int = 1,
+    scheduler: str | None = None,
 ) -> int:
     """Check a source, print the findings, and return the exit code.
 
-    `repair`: first finish interrupted writes.
+    `repair`: first finish interrupted writes. With `deep`, chunks are read by `processes` processes, or by
+    the workers of the Dask cluster of `scheduler`.
     """
+    try:
+        if not deep or (processes == 1 and scheduler is None):
+            return _run(source, deep=deep, as_json=as_json, repair=repair, remote=remote)
+        with open_jobs(processes, scheduler) as jobs:
+            workers = Workers(jobs, source, remote)
+            return _run(
+                source, deep=True, as_json=as_json, repair=repair, remote=remote, workers=workers
+            )
+    except JobsFailed as error:
+        return _not_readable(error)
+
+
+def _run(
+    source: str,
+    *,
+    deep: bool,
+    as_json: bool,
+    repair: bool,
+    remote: RemoteConfig | None,
+    workers: Workers | None = None,
+) -> int:
     try:
         store = _repaired(source, remote) if repair else open_source(source, remote)
     except (ZarrfuseError, OSError) as error:
@@ -48,7 +75,7 @@ def run(
             report.add(finding)
         if deep and survey.chunks:
             with progress_of(survey, lines):
-                for finding in survey.deep():
+                for finding in survey.deep(workers):
                     report.add(finding)
         complete = True
     except KeyboardInterrupt:

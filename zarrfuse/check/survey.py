@@ -8,6 +8,7 @@ store is listed a second time, which saves a list of all chunks. Used by `run` a
 from collections.abc import Iterator
 from functools import partial
 
+from zarrfuse.check.batches import Workers
 from zarrfuse.check.findings import Finding
 from zarrfuse.check.unfinished import unfinished
 from zarrfuse.check.walk import FoundChunk, FoundNode, Walk
@@ -49,20 +50,31 @@ class Survey:
                 self.chunks += 1
                 self.chunk_bytes += event.chunk.size
 
-    def deep(self) -> Iterator[Finding]:
-        """Everything that is wrong with the bytes of the chunks without findings in `shallow`."""
+    def deep(self, workers: Workers | None = None) -> Iterator[Finding]:
+        """Everything that is wrong with the bytes of the chunks without findings in `shallow`.
+
+        `workers`: verify them, in other processes; else it is done here.
+        """
+        chunks = (event for event in Walk(self._store).events() if isinstance(event, FoundChunk))
+        if workers is None:
+            yield from self._verified_here(chunks)
+        else:
+            yield from workers.findings(chunks, self._add)
+
+    def _verified_here(self, chunks: Iterator[FoundChunk]) -> Iterator[Finding]:
         from zarrfuse.check.deep import Verifier  # noqa: PLC0415  # with numpy
 
         verifier = Verifier(self._store)
-        for event in Walk(self._store).events():
-            if not isinstance(event, FoundChunk):
-                continue
-            chunk = event.chunk
+        for found in chunks:
+            chunk = found.chunk
             stop = self.bytes_read + chunk.size
             count = partial(self._count, stop)
-            for fault in verifier.faults(event.path, chunk, event.files.encoded, count):
-                yield fault.at(event.path, chunk.key)
+            for fault in verifier.faults(found.path, chunk, found.files.encoded, count):
+                yield fault.at(found.path, chunk.key)
             self.bytes_read = stop
+
+    def _add(self, read: int) -> None:
+        self.bytes_read += read
 
     def _count(self, stop: int, read: int) -> None:
         self.bytes_read = min(self.bytes_read + read, stop)  # some bytes are read twice

@@ -21,6 +21,7 @@ from zarrfuse.spec.known_codecs import (
     missing_members,
     one_of,
     packed_bytes,
+    packed_integer_bytes,
     unknown_members,
 )
 from zarrfuse.spec.members import shown
@@ -78,7 +79,7 @@ def encoded_size(
         elif size is not None:
             return None
         else:
-            size = _array_bytes(extension, data_type, prod(chunk_shape))
+            size = _array_bytes(extension, data_type, tuple(chunk_shape))
             if size is None:
                 return None
     return size
@@ -107,11 +108,13 @@ def index_bytes(extension: Extension, chunk_shape: Sequence[int]) -> int | None:
 # -- sizes
 
 
-def _array_bytes(extension: Extension, data_type: DataType, count: int) -> int | None:
-    """The bytes of so many elements, encoded by an array->bytes codec of fixed size."""
-    if extension.name == "bytes":
-        return None if data_type.itemsize is None else count * data_type.itemsize
-    return packed_bytes(extension.configuration, data_type, count)
+def _array_bytes(extension: Extension, data_type: DataType, shape: tuple[int, ...]) -> int | None:
+    """The bytes of a chunk of this shape, encoded by an array->bytes codec of fixed size."""
+    if extension.name in ("bytes", "imagecodecs_floatpred"):
+        return None if data_type.itemsize is None else prod(shape) * data_type.itemsize
+    if extension.name == "imagecodecs_packints":
+        return packed_integer_bytes(extension.configuration, shape)
+    return packed_bytes(extension.configuration, data_type, prod(shape))
 
 
 def _shape(value: object) -> tuple[int, ...] | None:

@@ -42,7 +42,7 @@ MISSING: Final = Missing.MISSING
 class NodeError(MetadataError):
     """A document that must not be loaded; `node_type`: that of the node, None if it is not known."""
 
-    def __init__(self, message: str, node_type: NodeType | None) -> None:
+    def __init__(self, message: str, node_type: NodeType | None = None) -> None:
         super().__init__(message)
         self.node_type = node_type
 

@@ -1,0 +1,423 @@
+"""Codecs of zarr-python that call imagecodecs, for where `imagecodecs.zarr` does not exist.
+
+Names and configurations are those of `imagecodecs.zarr`; `spec.known_codecs` judges configurations. Used by
+`image_codecs`. Wrong metadata, and chunks that cannot be decoded or are not of the array's shape and data
+type, are a `ValueError`. Images are decoded into an array of the size of a chunk, so that the header of an
+image never decides how much memory is taken.
+"""
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from zarr.abc.codec import ArrayArrayCodec, ArrayBytesCodec, BytesBytesCodec
+from zarr.core.array_spec import ArraySpec
+from zarr.core.buffer import Buffer, NDBuffer
+
+from zarrfuse.spec.data_types import parse_data_type
+from zarrfuse.spec.known_codecs import KNOWN, Array, packed_integer_bytes
+
+Pixels = npt.NDArray[Any]
+
+
+def _imagecodecs(name: str, function: str, *arguments: Any, **options: Any) -> Any:
+    """Call a function of imagecodecs for the codec of this name; any failure is a `ValueError`."""
+    try:
+        import imagecodecs  # noqa: PLC0415
+    except ImportError as error:
+        raise ValueError(
+            f"{name}: imagecodecs is not installed; run pip install 'zarrfuse[codecs]'"
+        ) from error
+    given = {key: value for key, value in options.items() if value is not None}
+    try:
+        return getattr(imagecodecs, function)(*arguments, **given)
+    # Its errors are RuntimeError; ImportError: it was built without this codec; TypeError: this version
+    # lacks an option.
+    except (RuntimeError, ValueError, TypeError, ImportError) as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+@dataclass(frozen=True, init=False)
+class _Configured:
+    """A codec with the name `name` and the members of its configuration as keyword arguments."""
+
+    name: ClassVar[str]
+
+    configuration: Mapping[str, Any] = field(hash=False)
+
+    def __init__(self, **configuration: Any) -> None:
+        for member, value in configuration.items():
+            if isinstance(value, bytes):
+                configuration[member] = base64.b64encode(value).decode()
+        self._judge(configuration, Array(None, None))
+        object.__setattr__(self, "configuration", configuration)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Parse the object of a `zarr.json`; it may have no configuration."""
+        configuration = data.get("configuration") or {}
+        if not isinstance(configuration, Mapping):
+            raise ValueError(f"{cls.name}: configuration: must be an object, not {configuration!r}")
+        return cls(**configuration)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object for a `zarr.json`."""
+        if not self.configuration:
+            return {"name": self.name}
+        return {"name": self.name, "configuration": dict(self.configuration)}
+
+    def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
+        """Raises `ValueError` if the configuration does not go with the array."""
+        data_type = parse_data_type(dtype.to_json(zarr_format=3))
+        chunk_shape = getattr(chunk_grid, "chunk_shape", None)
+        self._judge(self.configuration, Array(data_type, chunk_shape))
+
+    def _judge(self, configuration: Mapping[str, Any], array: Array) -> None:
+        judge = KNOWN[self.name].judge
+        assert judge is not None
+        for problem in judge(configuration, array):
+            raise ValueError(f"{self.name}: {problem}")
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """The encoded bytes of a chunk; `NotImplementedError` for compression."""
+        raise NotImplementedError
+
+
+class _Threaded:
+    """A codec with `_encode_sync` and `_decode_sync`; zarr-python before 3.2 awaits `_single`."""
+
+    _encode_sync: Any
+    _decode_sync: Any
+
+    async def _encode_single(self, chunk_data: Any, chunk_spec: ArraySpec) -> Any:
+        return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
+
+    async def _decode_single(self, chunk_data: Any, chunk_spec: ArraySpec) -> Any:
+        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
+
+
+def _dtype(chunk_spec: ArraySpec) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = chunk_spec.dtype.to_native_dtype()
+    return dtype
+
+
+def _nd_buffer(pixels: Pixels, chunk_spec: ArraySpec) -> NDBuffer:
+    return chunk_spec.prototype.nd_buffer.from_numpy_array(pixels.reshape(chunk_spec.shape))
+
+
+def _bytes(chunk_data: Buffer) -> npt.NDArray[np.uint8]:
+    return chunk_data.as_numpy_array().view(np.uint8)
+
+
+# -- bytes->bytes
+
+
+class _Compressor(_Threaded, _Configured, BytesBytesCodec):
+    """Compressed bytes of whole chunks.
+
+    Writers of TIFF pad what they compress, so decoded bytes behind those of a chunk are dropped. Hence it
+    does not encode more bytes than a chunk has, such as those behind `crc32c`.
+    """
+
+    is_fixed_size = False
+
+    functions: ClassVar[str]
+
+    def _encode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer | None:
+        most = self._chunk_bytes(chunk_spec)
+        if most is not None and len(chunk_data) > most:
+            raise ValueError(
+                f"{self.name}: encodes {len(chunk_data)} bytes of a chunk of {most}: put it directly "
+                "behind the codec that makes bytes of the array"
+            )
+        encoded = _imagecodecs(self.name, f"{self.functions}_encode", _bytes(chunk_data).tobytes())
+        return chunk_spec.prototype.buffer.from_bytes(encoded)
+
+    def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        most = self._chunk_bytes(chunk_spec)
+        decoded = self._decoded(_bytes(chunk_data), most)
+        return chunk_spec.prototype.buffer.from_bytes(decoded[:most])
+
+    def _decoded(self, encoded: npt.NDArray[np.uint8], most: int | None) -> bytes:
+        decoded: bytes = _imagecodecs(self.name, f"{self.functions}_decode", encoded)
+        return decoded
+
+    @staticmethod
+    def _chunk_bytes(chunk_spec: ArraySpec) -> int | None:
+        """The bytes of the elements of a chunk; None if elements vary in size."""
+        dtype = _dtype(chunk_spec)
+        return None if dtype.hasobject else prod(chunk_spec.shape) * dtype.itemsize
+
+
+class Lzw(_Compressor):
+    """LZW as in TIFF, with the first code in the most significant bits; also that of old TIFF files."""
+
+    name = "imagecodecs_lzw"
+    functions = "lzw"
+
+    def _decoded(self, encoded: npt.NDArray[np.uint8], most: int | None) -> bytes:
+        # A stream may expand by 1,300 times; it is decoded up to a chunk only.
+        decoded: bytes = _imagecodecs(self.name, "lzw_decode", encoded, out=most)
+        return decoded
+
+
+class Packbits(_Compressor):
+    """The run-length encoding of TIFF and Macintosh. It is not the codec `packbits` of the registry."""
+
+    name = "imagecodecs_packbits"
+    functions = "packbits"
+
+
+# -- predictors and packed integers
+
+
+class Delta(_Threaded, _Configured, ArrayArrayCodec):
+    """Differences to the element before, modulo the width of the elements; floats as their bits."""
+
+    name = "imagecodecs_delta"
+    is_fixed_size = True
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """As many bytes."""
+        return input_byte_length
+
+    def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer | None:
+        return self._call("delta_encode", chunk_data, chunk_spec)
+
+    def _decode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer:
+        return self._call("delta_decode", chunk_data, chunk_spec)
+
+    def _call(self, function: str, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer:
+        pixels = chunk_data.as_numpy_array()
+        return _nd_buffer(
+            _imagecodecs(self.name, function, pixels, **self.configuration), chunk_spec
+        )
+
+
+class Floatpred(_Threaded, _Configured, ArrayBytesCodec):
+    """The floating point predictor of TIFF: bytes of a row by significance, and their differences.
+
+    The most significant bytes are first in files of any byte order.
+    """
+
+    name = "imagecodecs_floatpred"
+    is_fixed_size = True
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """As many bytes."""
+        return input_byte_length
+
+    def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
+        pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), _dtype(chunk_spec))
+        encoded = _imagecodecs(self.name, "floatpred_encode", pixels, **self.configuration)
+        return chunk_spec.prototype.buffer.from_bytes(encoded.tobytes())
+
+    def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
+        encoded, dtype = _bytes(chunk_data), _dtype(chunk_spec)
+        _check_length(self.name, len(encoded), prod(chunk_spec.shape) * dtype.itemsize)
+        rows = np.ascontiguousarray(encoded).view(dtype).reshape(chunk_spec.shape)
+        pixels = _imagecodecs(self.name, "floatpred_decode", rows, **self.configuration)
+        return _nd_buffer(pixels, chunk_spec)
+
+
+class Packints(_Threaded, _Configured, ArrayBytesCodec):
+    """Unsigned integers of any number of bits; each run of `runlen` begins at a byte, as rows in TIFF."""
+
+    name = "imagecodecs_packints"
+    is_fixed_size = True
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """The bytes of all runs."""
+        size = packed_integer_bytes(self.configuration, chunk_spec.shape)
+        assert size is not None  # `validate` has judged the configuration
+        return size
+
+    def _options(self) -> dict[str, Any]:
+        return {"runlen": 0, "bitspersample": 8, **self.configuration}
+
+    def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
+        pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), _dtype(chunk_spec)).reshape(-1)
+        options = self._options()
+        most = (1 << options["bitspersample"]) - 1
+        if pixels.size and int(pixels.max()) > most:
+            raise ValueError(
+                f"{self.name}: {pixels.max()} is more than {most}, which fits its bits"
+            )
+        encoded = _imagecodecs(self.name, "packints_encode", pixels, **options)
+        return chunk_spec.prototype.buffer.from_bytes(bytes(encoded))
+
+    def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
+        # Behind `imagecodecs_lzw` there may be more bytes, see `_Compressor`.
+        size = self.compute_encoded_size(0, chunk_spec)
+        encoded = _bytes(chunk_data)[:size]
+        _check_length(self.name, len(encoded), size)
+        pixels = _imagecodecs(
+            self.name, "packints_decode", encoded, _dtype(chunk_spec), **self._options()
+        )
+        return _nd_buffer(pixels, chunk_spec)
+
+
+def _check_length(name: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise ValueError(f"{name}: a chunk has {found} bytes, not {expected}")
+
+
+# -- image files
+
+
+class _Image(_Threaded, _Configured, ArrayBytesCodec):
+    """A chunk as an image file of imagecodecs.
+
+    `decoding` and `encoding`: the arguments that its functions take, by the members they come from. An
+    image has two or three dimensions; those of a chunk of length 1 are left out.
+    """
+
+    is_fixed_size = False
+
+    functions: ClassVar[str]
+    decoding: ClassVar[Mapping[str, str]] = {}
+    encoding: ClassVar[Mapping[str, str]] = {}
+
+    def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
+        pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), _dtype(chunk_spec)).squeeze()
+        planar = self.configuration.get("planar")
+        image = np.atleast_3d(pixels) if planar else np.atleast_2d(pixels)
+        options = self._arguments(self.encoding)
+        encoded = _imagecodecs(self.name, f"{self.functions}_encode", image, **options)
+        return chunk_spec.prototype.buffer.from_bytes(bytes(encoded))
+
+    def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
+        out = np.empty(chunk_spec.shape, _dtype(chunk_spec).newbyteorder("="))
+        return _nd_buffer(self._decoded(_bytes(chunk_data), out), chunk_spec)
+
+    def _decoded(self, encoded: Any, out: Pixels, **options: Any) -> Any:
+        """The image, decoded into `out`: imagecodecs refuses another shape or data type than that of it."""
+        options = {**self._arguments(self.decoding), **options}
+        return _imagecodecs(self.name, f"{self.functions}_decode", encoded, out=out, **options)
+
+    def _arguments(self, members: Mapping[str, str]) -> dict[str, Any]:
+        return {members[m]: value for m, value in self.configuration.items() if m in members}
+
+
+def _as_named(*members: str) -> dict[str, str]:
+    return {member: member for member in members}
+
+
+class Jpeg(_Image):
+    """JPEG of 8 or 12 bits, and lossless JPEG.
+
+    `tables`: what TIFF has in its tag JPEGTables. `header`: what is in front of the data of every chunk, if
+    these have neither that nor an end marker.
+    """
+
+    name = "imagecodecs_jpeg"
+    functions = "jpeg8"
+    decoding: ClassVar[Mapping[str, str]] = {
+        "tables": "tables",
+        "colorspace_jpeg": "colorspace",
+        "colorspace_data": "outcolorspace",
+        "fancyupsampling": "fancyupsampling",
+    }
+    encoding: ClassVar[Mapping[str, str]] = {
+        "colorspace_data": "colorspace",
+        "colorspace_jpeg": "outcolorspace",
+        **_as_named("level", "bitspersample", "subsampling", "optimize", "smoothing"),
+        **_as_named("lossless", "predictor"),
+    }
+
+    def _arguments(self, members: Mapping[str, str]) -> dict[str, Any]:
+        arguments = super()._arguments(members)
+        tables = arguments.get("tables")
+        return arguments if tables is None else {**arguments, "tables": base64.b64decode(tables)}
+
+    def _decoded(self, encoded: Any, out: Pixels, **options: Any) -> Any:
+        header = self.configuration.get("header")
+        if header is not None:
+            encoded = b"".join([base64.b64decode(header), encoded.tobytes(), b"\xff\xd9"])
+        return super()._decoded(encoded, out, **options)
+
+
+class Jpeg2k(_Image):
+    """JPEG 2000, as a codestream or a file."""
+
+    name = "imagecodecs_jpeg2k"
+    functions = "jpeg2k"
+    decoding: ClassVar[Mapping[str, str]] = _as_named("planar", "skipres", "verbose", "numthreads")
+    encoding: ClassVar[Mapping[str, str]] = {
+        **_as_named("level", "codecformat", "colorspace", "planar", "tile", "bitspersample"),
+        **_as_named("resolutions", "reversible", "mct", "verbose", "numthreads"),
+    }
+
+
+class Jpegxl(_Image):
+    """JPEG XL."""
+
+    name = "imagecodecs_jpegxl"
+    functions = "jpegxl"
+    decoding: ClassVar[Mapping[str, str]] = _as_named("index", "keeporientation", "numthreads")
+    encoding: ClassVar[Mapping[str, str]] = {
+        **_as_named("level", "effort", "distance", "lossless", "decodingspeed", "photometric"),
+        **_as_named("bitspersample", "planar", "primaries", "transfer", "perceptualheuristics"),
+        **_as_named("usecontainer", "numthreads"),
+    }
+
+
+class Jpegxr(_Image):
+    """JPEG XR."""
+
+    name = "imagecodecs_jpegxr"
+    functions = "jpegxr"
+    decoding: ClassVar[Mapping[str, str]] = _as_named("fp2int")
+    encoding: ClassVar[Mapping[str, str]] = _as_named(
+        "level", "photometric", "hasalpha", "resolution"
+    )
+
+
+class Webp(_Image):
+    """WebP. An opaque image may lack its alpha channel; it is 255 if the chunk has four samples."""
+
+    name = "imagecodecs_webp"
+    functions = "webp"
+    decoding: ClassVar[Mapping[str, str]] = _as_named("index", "hasalpha")
+    encoding: ClassVar[Mapping[str, str]] = _as_named(
+        "level", "lossless", "method", "numthreads", "delay"
+    )
+
+    def _decoded(self, encoded: Any, out: Pixels, **options: Any) -> Any:
+        has_alpha = True if out.shape[-1:] == (4,) else self.configuration.get("hasalpha")
+        return super()._decoded(encoded, out, **options, hasalpha=has_alpha)
+
+
+class Lerc(_Image):
+    """LERC, alone or compressed with Zstandard or Deflate. Floats that its mask leaves out are NaN."""
+
+    name = "imagecodecs_lerc"
+    functions = "lerc"
+    encoding: ClassVar[Mapping[str, str]] = _as_named(
+        "level", "version", "planar", "compression", "compressionargs"
+    )
+
+    def _decoded(self, encoded: Any, out: Pixels, **options: Any) -> Any:
+        pixels, valid = super()._decoded(encoded, out, **options, masks=True)
+        if valid is not None and not valid.all():
+            if pixels.dtype.kind != "f":
+                raise ValueError(
+                    f"{self.name}: a mask leaves out pixels, which {pixels.dtype} can't"
+                )
+            pixels[~valid] = np.nan
+        return pixels
+
+
+class Png(_Image):
+    """PNG."""
+
+    name = "imagecodecs_png"
+    functions = "png"
+    encoding: ClassVar[Mapping[str, str]] = _as_named(
+        "level", "strategy", "filter", "primaries", "transfer", "matrix"
+    )
