@@ -3,13 +3,15 @@
 The packages, from top to bottom; imports point down only:
 
 * `cli` - the commands; `check` - finds everything that is wrong with a dataset.
+* `indexing` - a folder of TIFF or HDF5 files becomes a Zarr array; `exporting` - the reverse.
 * `mounts` - the daemon of a mount; `fuse` - the kernel's requests, answered from a view.
 * `zarr_python` - a store for zarr-python without a mount.
 * `views` - a store as a tree of files: `raw`, `chunks`, `plain`, `images`, `all`.
 * `decoding` - decodes chunks in worker processes.
 * `transactions` - stores chunks whole or not at all.
+* `shards` - files of other formats that are shards: where their inner chunks are.
 * `formats` - the bytes of files; `stores` - local folders, zip files, remote stores.
-* `spec` - the meaning of Zarr metadata, without input or output.
+* `spec` - the meaning of Zarr metadata, without input or output; `jobs` - work on many files at once.
 * `jobs` - work on many items, in several processes or on a Dask cluster.
 * `config`, `errors` - options; exceptions and their errnos.
 
@@ -20,7 +22,7 @@ import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Literal, Union
 
 if TYPE_CHECKING:
     from zarr.abc.store import Store
@@ -45,6 +47,50 @@ def open_store(source: str | os.PathLike[str], *, read_only: bool = True) -> "Pl
     store = PlainStore(source, read_only=read_only)
     store.ensure_open()
     return store
+
+
+def index(
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    pattern: str | None = None,
+    dims: Sequence[str] | None = None,
+    way: Literal["link", "copy", "move"] = "link",
+    ngff: bool = False,
+    dataset: str | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+) -> str:
+    """Make a Zarr array of the TIFF or HDF5 files in `folder`, a path or a URL; return where it is.
+
+    The pixels stay where they are: the array has hard links to the files (`way`: or copies, or the files
+    themselves), an index beside each, and a `zarr.json`. Read it with `open_store`. The options are those of
+    `zarrfuse index`; `docs/tiff-shards.md` says which files can be indexed. Run again, it does what changed.
+
+    Raises an exception of `zarrfuse.errors` before anything is written if files do not fit, with a sentence
+    that names the file and what would help.
+    """
+    from zarrfuse.config import RemoteConfig  # noqa: PLC0415  # `import zarrfuse` stays fast
+    from zarrfuse.indexing.progress import Silent  # noqa: PLC0415  # as above
+    from zarrfuse.indexing.run import index as run  # noqa: PLC0415  # as above
+    from zarrfuse.indexing.run import options_of  # noqa: PLC0415  # as above
+
+    options = options_of(
+        os.fspath(folder),
+        None if out is None else os.fspath(out),
+        pattern=pattern,
+        dims=dims,
+        way=way,
+        ngff=ngff,
+        dataset=dataset,
+        dry_run=False,
+        jobs=jobs,
+        scheduler=scheduler,
+        remote=RemoteConfig(),
+    )
+    summary = run(options, Silent())
+    assert summary is not None  # `Silent` agrees
+    return summary.out
 
 
 def mount(

@@ -16,7 +16,9 @@ from zarrfuse.cli.remote import (
 
 
 def index(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of TIFF or HDF5 files.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="A folder of TIFF or HDF5 files.")
+    ],
     pattern: Annotated[
         str | None,
         typer.Option(
@@ -38,14 +40,16 @@ def index(
     ] = False,
     copy: Annotated[bool, typer.Option("--copy", help="Make reflinks, or else copies.")] = False,
     move: Annotated[
-        bool, typer.Option("--move", help="Delete the files in FOLDER once the dataset is complete.")
+        bool,
+        typer.Option("--move", help="Delete the files in FOLDER once the dataset is complete."),
     ] = False,
     dims: Annotated[
         str | None,
         typer.Option(metavar="NAME,...", help="The names of all dimensions, such as t,z,y,x."),
     ] = None,
     ngff: Annotated[
-        bool, typer.Option("--ngff", help="Write an OME-NGFF 0.5 image, also of files without levels.")
+        bool,
+        typer.Option("--ngff", help="Write an OME-NGFF 0.5 image, also of files without levels."),
     ] = False,
     dataset: Annotated[
         str | None, typer.Option(metavar="NAME", help="The dataset in each HDF5 file.")
@@ -55,7 +59,9 @@ def index(
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Processes; by default one for each core, at most 8."),
+        typer.Option(
+            metavar="N", min=1, help="Processes; by default one for each core, at most 8."
+        ),
     ] = None,
     scheduler: Annotated[
         str | None,
