@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from zarrfuse.indexing.grid import Dimensions, Grid, Origin
-from zarrfuse.indexing.ngff import check_dimensions, image_document
+from zarrfuse.indexing.ngff import image_document
 from zarrfuse.shards.arrange import arranged
 from zarrfuse.shards.documents import DEFAULT_KEYS, INDEX_SUFFIX, array_document
 from zarrfuse.shards.layout import FileArray, Layout
@@ -109,10 +109,8 @@ def dataset_of(
     """The dataset `name` of files of which `first` is the first.
 
     `grids`: for each level, the layout of files in their own dimensions, and the grid in those of the
-    array. Raises `GridError` if a group is not possible.
+    array.
     """
-    if as_group:
-        check_dimensions(dimensions.names)
     own = {
         source: name
         for source, name in zip(dimensions.sources, dimensions.names, strict=True)

@@ -24,7 +24,7 @@ def check_dimensions(names: Sequence[str]) -> None:
     if order != list(names) or order[-2:] != ["y", "x"]:
         raise GridError(
             f"OME-NGFF takes the dimensions t, c, z, y and x in this order, and these are "
-            f"{','.join(names)}: rename them with --dims"
+            f"{','.join(names)}: rename those of files with --dims, and fields in the --pattern"
         )
 
 

@@ -16,6 +16,7 @@ from zarrfuse.indexing.earlier import Earlier, earlier_of, file_shape, kept_chun
 from zarrfuse.indexing.files import Files, FoundFile
 from zarrfuse.indexing.grid import Dimensions, Grid, GridError, common_layout, grid_of_files
 from zarrfuse.indexing.headers import Header, Headers, ReadFile, read_all, read_file
+from zarrfuse.indexing.ngff import check_dimensions
 from zarrfuse.indexing.places import Places, places_of
 from zarrfuse.indexing.progress import Progress
 from zarrfuse.indexing.target import Target, Way, target_of
@@ -150,6 +151,8 @@ def index(options: Options, progress: Progress) -> Summary | None:
     axes = first.arrays[0].layout.axes
     dimensions = places.dimensions(axes, options.dims, as_ngff=as_group)
     _show(places, dimensions, out, progress)
+    if as_group:
+        check_dimensions(dimensions.names)
     if (
         places.naming.guessed
         and not options.dry_run
