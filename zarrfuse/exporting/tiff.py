@@ -8,9 +8,9 @@ headers, `tiff_description` says what is in them for readers. Used by `run`.
     data      inner chunks in the order in which they are made
 
 A file at the edge of the array has the width and height of its real pixels, and tiles are padded. Strips
-have the width of the picture: if that is cut, inner chunks become tiles; where TIFF has no such tiles
-(their sides are no multiples of 16), the picture keeps its whole width, with the stored padding on the
-right.
+cannot be padded, except behind the last row if they are not compressed: tifffile does not decode more rows
+than a strip has. So inner chunks that are cut become tiles; where TIFF has no such tiles, because their
+sides are no multiples of 16, the picture has whole strips, with the stored padding on the right and below.
 Inner chunks of a fill value of 0 that are not stored are sparse: offset and size are 0, as GDAL writes it.
 """
 
@@ -93,10 +93,15 @@ def _page(plan: Plan, shape: Coords) -> Page:
     plane = len(shape) - 2 - plan.samples
     y, x = plan.inner_shape[plane : plane + 2]
     height, width = shape[plane : plane + 2]
-    is_strip = x == plan.chunk_shape[plane + 1] and (width == x or not is_tile(y, x))
+    fits = width == x and (not height % y or plan.encoding.compression == "none")
+    is_strip = x == plan.chunk_shape[plane + 1] and (fits or not is_tile(y, x))
+    if is_strip:
+        width = x
+        if plan.encoding.compression != "none":
+            height = -(-height // y) * y
     return Page(
         height=height,
-        width=x if is_strip else width,
+        width=width,
         samples=shape[-1] if plan.samples else 1,
         dtype=plan.dtype,
         big_endian=plan.encoding.big_endian,
