@@ -2,8 +2,7 @@
 
 The packages, from top to bottom; imports point down only:
 
-* `cli` - the commands; `check` - finds everything that is wrong with a dataset; `exporting` - writes an
-  array as files that are shards.
+* `cli` - the commands; `check` - finds everything that is wrong with a dataset.
 * `mounts` - the daemon of a mount; `fuse` - the kernel's requests, answered from a view.
 * `zarr_python` - a store for zarr-python without a mount.
 * `views` - a store as a tree of files: `raw`, `chunks`, `plain`, `images`, `all`.

@@ -87,6 +87,34 @@ def test_zarr_v2_is_copied_too(tmp_path: Path) -> None:
     assert found == [(tmp_path / "a" / "1.0").read_bytes()]
 
 
+@pytest.mark.parametrize("codec", ["lzw", "lzw and delta", "packbits"])
+@pytest.mark.parametrize("fill", [0, 7])
+@pytest.mark.parametrize("dtype", ["<u2", ">u2"])
+def test_codecs_of_tiff_are_copied(tmp_path: Path, codec: str, fill: int, dtype: str) -> None:
+    import_image_codecs = pytest.importorskip("imagecodecs.numcodecs")
+    import_image_codecs.register_codecs(verbose=False)
+    data = pixels((64, 64)).astype(dtype)
+    data[:32, :32] = fill
+    lzw = import_image_codecs.Lzw()
+    stored(
+        *(tmp_path / "a", data),
+        zarr_format=2,
+        chunks=(32, 32),
+        fill_value=fill,
+        filters=[import_image_codecs.Delta(axis=-1)] if "delta" in codec else None,
+        compressors=lzw if "lzw" in codec else import_image_codecs.Packbits(),
+    )
+    zarrfuse.export(tmp_path / "a", tmp_path / "out", shard=(64, 64))
+    path = tiffs(tmp_path / "out")[0, 0]
+    np.testing.assert_array_equal(tifffile.imread(path), data)
+    found = inner_chunks(merged(path), 4)
+    assert found[1:] == [(tmp_path / "a" / name).read_bytes() for name in ("0.1", "1.0", "1.1")]
+    plain = tmp_path / "plain.tiff"
+    if fill:  # libtiff itself has no sparse tiles
+        subprocess.run(["tiffcp", "-c", "none", "-s", path, plain], check=True)
+        np.testing.assert_array_equal(tifffile.imread(plain), data)
+
+
 def test_metadata_of_the_array_stay(tmp_path: Path) -> None:
     stored(
         tmp_path / "a",

@@ -17,7 +17,7 @@ import zarrfuse
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.exporting import folder as folders
 
-DATA = pixels((150, 64, 96))
+DATA = pixels((40, 64, 96))
 HOW: dict[str, Any] = {"chunks": (1, 32, 32), "shards": (1, 64, 64), "compressors": GzipCodec()}
 
 
@@ -33,7 +33,7 @@ def test_a_killed_export_goes_on(tmp_path: Path, sample: Sample) -> None:
     stored(tmp_path / "a", DATA, **HOW)
     zarrfuse.export(tmp_path / "a", tmp_path / "whole")
     expected = files_below(tmp_path / "whole")
-    for number in range(sample.count(20, default=3)):
+    for number in range(sample.count(20, default=2)):
         folder = tmp_path / f"out{number}"
         for signal_ in (signal.SIGKILL, signal.SIGINT):
             count = sample.chance.randrange(len(expected) // 2)

@@ -364,7 +364,7 @@ def export(
     array: Annotated[str, _path("ARRAY", "A Zarr array: SOURCE/PATH, or a source that is one.")],
     folder: Annotated[str, _path("FOLDER", "Where to write it: a new or empty folder.")],
     file_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="The format of files: tiff or hdf5.")
+        str, typer.Option("--format", metavar="FORMAT", help="The format of files: tiff.")
     ] = "tiff",
     compression: Annotated[
         str | None,

@@ -121,7 +121,9 @@ def encoding_of(
     if compression == "lzma" and compressor.configuration.get("format", _XZ) != _XZ:
         return "its LZMA is not in the format .xz"
     if delta is not None and compression == "packbits":
-        return "its differences are packed"
+        return "TIFF has no differences in PackBits"
+    if compression == "packbits":
+        compressor = Extension(compressor.name, {})  # rows matter to the encoder alone
     return Encoding(compression, big_endian, compressor, delta)
 
 
@@ -151,14 +153,20 @@ def in_v3(node: ArrayNode) -> ArrayNode:
 
 
 def _of_v2(codec: Extension) -> Extension:
-    members = {name: value for name, value in codec.configuration.items() if name != "id"}
+    """A codec of Zarr v2 under its name in Zarr v3; members of null are left out."""
+    members = {
+        name: value
+        for name, value in codec.configuration.items()
+        if name != "id" and (value is not None or codec.name in _IN_V3)
+    }
     return Extension(_IN_V3.get(codec.name, codec.name), members)
 
 
 def _is_of_rows(delta: Extension, dtype: np.dtype[Any], x_axis: int, ndim: int) -> bool:
     axis = delta.configuration.get("axis", -1)
     return (
-        isinstance(axis, int)
+        delta.configuration.keys() <= {"axis", "dist"}
+        and isinstance(axis, int)
         and axis % ndim == x_axis
         and delta.configuration.get("dist", 1) == 1
         and dtype.kind in "iu"

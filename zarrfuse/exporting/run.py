@@ -5,7 +5,7 @@ Owns the order: file by file, or several small files at a time. Used by `cli` an
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
@@ -24,7 +24,8 @@ from zarrfuse.shards.documents import HEADER_SUFFIX, INDEX_SUFFIX
 from zarrfuse.shards.index import index_bytes
 from zarrfuse.shards.layout import Refused
 
-FORMATS = ("tiff",)
+FORMATS: Mapping[str, Callable[[Plan, str], FileFormat]] = {"tiff": TiffFormat}
+"""Makes a format, for a plan and the title of the array, by its name."""
 
 _THREADS = min(16, 4 + (os.cpu_count() or 1))
 _SMALL_BYTES = 16 << 20
@@ -50,7 +51,7 @@ def export_array(
         raise Refused(f"{options.format} is not one of {', '.join(FORMATS)}")
     with opened_array(array, remote) as source:
         plan = plan_of(source.name, source.node, source.dtype, source.picture, options)
-        format_: FileFormat = TiffFormat(plan, source.title)
+        format_ = FORMATS[options.format](plan, source.title)
         problem = format_.problem(plan)
         if problem is not None:
             raise Refused(f"{source.name}: {problem}")

@@ -28,6 +28,8 @@ T = TypeVar("T")
 _AHEAD_BYTES = 256 << 20
 """The bytes of decoded pixels, or of encoded ones, that wait to be written, beside those of one call."""
 _MOST_AHEAD = 16
+_DECODED_BYTES = 4 << 20
+"""So many bytes of pixels are decoded at once, if they are more than one unit."""
 _READ_BYTES = 4 << 20
 """So many encoded bytes of inner chunks that follow each other are read at once."""
 
@@ -200,11 +202,7 @@ class TileSource:
             return None
         start = [at * length for at, length in zip(coords, plan.chunk_shape, strict=True)]
         shape = plan.file_shape(coords)
-        # What is decoded at once holds whole units, so that few are decoded twice.
-        step = tuple(
-            min(-(-unit // inner) * inner, -(-length // inner) * inner)
-            for unit, inner, length in zip(plan.unit_shape, plan.inner_shape, shape, strict=True)
-        )
+        step = self._step(shape)
         calls = (
             lambda low=low: self._encoded(start, low, step, shape)
             for low in product(*(range(0, n, by) for n, by in zip(shape, step, strict=True)))
@@ -223,6 +221,23 @@ class TileSource:
         count = prod(grid_of(shape, plan.inner_shape))
         # No compressor that is offered makes more of random bytes than this.
         return Tiles(count * (plan.inner_bytes + plan.inner_bytes // 64 + 1024), made())
+
+    def _step(self, shape: Coords) -> Coords:
+        """What is decoded at once in a file of this shape.
+
+        It holds whole units, so that few are decoded twice, and several small ones: a call of zarr-python
+        takes 1 ms.
+        """
+        plan = self._plan
+        whole = [-(-n // inner) * inner for n, inner in zip(shape, plan.inner_shape, strict=True)]
+        step = [
+            min(-(-unit // inner) * inner, length)
+            for unit, inner, length in zip(plan.unit_shape, plan.inner_shape, whole, strict=True)
+        ]
+        for axis in reversed(range(len(step))):
+            times = max(1, _DECODED_BYTES // (prod(step) * plan.dtype.itemsize))
+            step[axis] = min(step[axis] * times, whole[axis])
+        return tuple(step)
 
     def _encoded(
         self, start: Sequence[int], low: Coords, step: Coords, shape: Coords
