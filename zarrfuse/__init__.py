@@ -158,3 +158,33 @@ def mount(
         verbose=verbose,
     )
     return mounted(source, config)
+
+
+def export(
+    array: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    format: str = "tiff",
+    compression: str | None = None,
+    shard: Sequence[int] | None = None,
+    tile: Sequence[int] | None = None,
+) -> None:
+    """Write the Zarr array at `array`, a path or a URL, as a Zarr array whose chunks are TIFF files.
+
+    `array` and the options are those of `zarrfuse export`: `shard` is the shape of a file, `tile` the
+    height and width of a tile. `folder` must be new or empty, or have an interrupted export with the same
+    arguments, which goes on.
+
+    Raises `zarrfuse.errors.SourceError` if there is no such array, and `zarrfuse.errors.ZarrfuseError` or
+    `OSError` with the reason if it cannot be read or written in this way.
+    """
+    from zarrfuse.exporting.plan import Options  # noqa: PLC0415  # `import zarrfuse` stays fast
+    from zarrfuse.exporting.run import export_array  # noqa: PLC0415
+
+    options = Options(
+        format,
+        compression,
+        None if shard is None else tuple(shard),
+        None if tile is None else tuple(tile),
+    )
+    export_array(os.fspath(array), os.fspath(folder), options)

@@ -12,7 +12,6 @@ from math import prod
 from typing import TypeAlias
 
 from zarrfuse.check.documents import Judged
-from zarrfuse.check.encoded import Encoded, encoded
 from zarrfuse.check.findings import Fault, Rule
 from zarrfuse.check.rules import (
     CHUNK_KEYS,
@@ -26,6 +25,7 @@ from zarrfuse.check.rules import (
     SYMLINKS,
     V2_CHUNKS,
 )
+from zarrfuse.shards.encoded import Encoded, encoded
 from zarrfuse.spec.chunk_keys import METADATA_NAMES, DefaultEncoding, SuffixEncoding, V2Encoding
 from zarrfuse.spec.concat_parts import StoredParts
 from zarrfuse.spec.members import shown

@@ -6,24 +6,22 @@ numpy and google_crc32c, so they are imported when chunks are read.
 
 from collections.abc import Callable, Iterator
 
-import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
 from zarrfuse.check.blocks import BLOCK_BYTES, Blocks, Bytes, opened
 from zarrfuse.check.chunks import Chunk
-from zarrfuse.check.encoded import CHECKSUM_BYTES, Encoded, Shard
 from zarrfuse.check.findings import Fault, Rule
 from zarrfuse.check.rules import CRC32C, LIMITS, SHARD_FORMAT, STORE
 from zarrfuse.errors import text_of
+from zarrfuse.shards.encoded import CHECKSUM_BYTES, Encoded, Shard
+from zarrfuse.shards.index import parse_index
+from zarrfuse.shards.layout import MISSING, Extents
 from zarrfuse.spec.members import shown
 from zarrfuse.stores.base import Store
 
 _LARGEST_INDEX = 256 << 20
 """Bytes of a shard index: 16 million inner chunks. Only indexes are read whole."""
-_MISSING = np.uint64(2**64 - 1)
-
-Index = NDArray[np.uint64]
 
 
 class Verifier:
@@ -72,14 +70,12 @@ def _judge_shard(
         return
     at = start if shard.at_start else stop - shard.index_bytes
     encoded = blocks.take(at, at + shard.index_bytes)
-    behind = shard.index_bytes - shard.index_checksums * CHECKSUM_BYTES
-    for end in range(behind, shard.index_bytes, CHECKSUM_BYTES):
-        if google_crc32c.value(encoded[:end]) != _number(encoded[end : end + CHECKSUM_BYTES]):
-            yield _error(_below(where, "shard index"), _WRONG_CHECKSUM, CRC32C)
-            blocks.pass_over(start, stop)  # a damaged index cannot be used
-            return
-    index = encoded[:behind].view(">u8" if shard.big_endian else "<u8").astype(np.uint64)
-    offsets, sizes = index[0::2], index[1::2]
+    parsed = parse_index(encoded, checksums=shard.index_checksums, big_endian=shard.big_endian)
+    if parsed is None:
+        yield _error(_below(where, "shard index"), _WRONG_CHECKSUM, CRC32C)
+        blocks.pass_over(start, stop)  # a damaged index cannot be used
+        return
+    offsets, sizes = parsed
     stored, faults = _stored(shard, offsets, sizes, stop - start)
     for number, fault in faults:
         yield _error(_below(where, _title(shard, number)), fault, SHARD_FORMAT)
@@ -99,10 +95,10 @@ def _judge_shard(
 
 
 def _stored(
-    shard: Shard, offsets: Index, sizes: Index, shard_bytes: int
+    shard: Shard, offsets: Extents, sizes: Extents, shard_bytes: int
 ) -> tuple[NDArray[np.intp], Iterator[tuple[int, str]]]:
     """(the inner chunks inside the shard, (number, fault) of the others)."""
-    no_offset, no_size = offsets == _MISSING, sizes == _MISSING
+    no_offset, no_size = offsets == MISSING, sizes == MISSING
     half = no_offset != no_size
     room = np.uint64(shard_bytes)
     outside = (offsets > room) | (sizes > room - np.minimum(offsets, room))
@@ -147,7 +143,7 @@ def _least(inner: Encoded) -> str:
 
 
 def _overlaps(
-    shard: Shard, order: NDArray[np.intp], offsets: Index, sizes: Index, where: str
+    shard: Shard, order: NDArray[np.intp], offsets: Extents, sizes: Extents, where: str
 ) -> Iterator[Fault]:
     """A warning for each inner chunk that shares some bytes with one before it, but not all.
 

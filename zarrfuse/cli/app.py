@@ -392,6 +392,51 @@ app.command(name="index")(index_command.index)
 
 
 @app.command()
+def export(
+    array: Annotated[str, _path("ARRAY", "A Zarr array: SOURCE/PATH, or a source that is one.")],
+    folder: Annotated[str, _path("FOLDER", "Where to write it: a new or empty folder.")],
+    file_format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="The format of files: tiff.")
+    ] = "tiff",
+    compression: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="none, zstd, deflate or lzma; by default that of the array where files can have it, "
+            "else zstd.",
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="SHAPE", help="The shape of a file; by default that of a chunk."),
+    ] = None,
+    tile: Annotated[
+        str | None,
+        typer.Option(metavar="HEIGHT,WIDTH", help="By default that of inner chunks, or of chunks."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be written.")
+    ] = False,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    no_sign_request: NoSignRequest = False,
+    profile: Profile = None,
+    header: Header = None,
+) -> None:
+    """Write ARRAY as a Zarr array in FOLDER whose chunks are TIFF files.
+
+    If it is interrupted, the same command goes on. Exits with 2 if there is no Zarr array.
+    """
+    from zarrfuse.cli.export import run  # noqa: PLC0415
+
+    options = {"compression": compression, "shard": shard, "tile": tile}
+    remote = remote_config(endpoint_url, region, no_sign_request, profile, header)
+    raise typer.Exit(
+        run(array, folder, file_format=file_format, dry_run=dry_run, remote=remote, **options)
+    )
+
+
+@app.command()
 def demo(
     folder: Annotated[str, _path("FOLDER", "Where to write it.")] = "zarrfuse-demo",
 ) -> None:

@@ -20,6 +20,11 @@ from zarrfuse.spec.ome import Channel, Picture
 
 CREATOR: Final = "zarrfuse"
 
+_CENTIMETERS: Final = {
+    **{"nm": 1e-7, "\u00b5m": 1e-4, "mm": 0.1, "cm": 1.0, "m": 100.0},
+    **{"\u00c5": 1e-8, "in": 2.54},
+}
+
 _NO_UNIT = "reference frame"
 """The default unit of positions in OME-XML (schema 2016-06, Plane)."""
 _MOST_POSITIONS = 4096
@@ -148,6 +153,21 @@ def ome_metadata(
     content = repr((shape, dtype.str, picture, result)).encode("utf-8", "surrogatepass")
     result["UUID"] = str(UUID(bytes=sha256(content).digest()[:16], version=4))
     return result
+
+
+def plane_resolution(metadata: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Pixels for each centimeter along X and Y, for programs that read no OME-XML; None if not known.
+
+    `metadata`: see `ome_metadata`.
+    """
+    sizes = []
+    for axis in "XY":
+        unit = metadata.get(f"PhysicalSize{axis}Unit")
+        if unit not in _CENTIMETERS:
+            return None
+        sizes.append(metadata[f"PhysicalSize{axis}"] * _CENTIMETERS[unit])
+    # They are written as fractions of 32-bit numbers; within these limits they keep six digits.
+    return (1 / sizes[0], 1 / sizes[1]) if all(1e-9 < size < 1e3 for size in sizes) else None
 
 
 def text(value: str) -> str:

@@ -27,7 +27,7 @@ from uuid import NAMESPACE_URL, uuid5
 import numpy as np
 
 from zarrfuse.formats.envelope import PAGE
-from zarrfuse.formats.image_metadata import ome_metadata, stacked
+from zarrfuse.formats.image_metadata import ome_metadata, plane_resolution, stacked
 from zarrfuse.formats.tiles import LARGEST_SIDE, Planes, Tiles, tile_shape, tiles_from
 from zarrfuse.spec.ome import Picture
 
@@ -39,8 +39,6 @@ CLASSIC_LIMIT = 1 << 32
 TYPES = frozenset(
     ["bool", "uint8", "uint16", "uint32", "int8", "int16", "int32", "float32", "float64"]
 )
-
-_CENTIMETERS = {"nm": 1e-7, "µm": 1e-4, "mm": 0.1, "cm": 1.0, "m": 100.0, "Å": 1e-8, "in": 2.54}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ def pyramid_header(layout: Layout) -> bytes:
 
     tiles = layout.tiles
     stack, metadata = _metadata(layout.shape, layout.dtype, layout.picture, layout.name)
-    pixels_per_cm = _pixels_per_cm(metadata)
+    pixels_per_cm = plane_resolution(metadata)
     rgb = layout.samples > 1
     file = _HeaderFile(tiles.start)
     with TiffWriter(
@@ -243,18 +241,6 @@ def _metadata(
     """The shape as a stack of images, and the `metadata` for tifffile."""
     stack, picture = stacked(shape, picture)
     return stack, ome_metadata(stack, dtype, picture, name)
-
-
-def _pixels_per_cm(metadata: dict[str, Any]) -> tuple[float, float] | None:
-    """Pixels along X and Y, for programs that read no OME-XML; None if not known."""
-    sizes = []
-    for axis in "XY":
-        unit = metadata.get(f"PhysicalSize{axis}Unit")
-        if unit not in _CENTIMETERS:
-            return None
-        sizes.append(metadata[f"PhysicalSize{axis}"] * _CENTIMETERS[unit])
-    # They are written as fractions of 32-bit numbers; within these limits they keep six digits.
-    return (1 / sizes[0], 1 / sizes[1]) if all(1e-9 < size < 1e3 for size in sizes) else None
 
 
 def _resolution(

@@ -1,6 +1,6 @@
 """The index of a shard: where its inner chunks are.
 
-Source: sharding_indexed codec, Binary shard format. Used by `indexing` and `exporting`.
+Source: sharding_indexed codec, Binary shard format. Used by `indexing`, `exporting` and `check`.
 """
 
 import struct
@@ -9,6 +9,7 @@ from math import prod
 
 import google_crc32c
 import numpy as np
+from numpy.typing import NDArray
 
 from zarrfuse.shards.layout import MISSING, Extents, FileArray, grid_of
 
@@ -18,13 +19,14 @@ INDEX_CODECS = (
 )
 """The `index_codecs` of all shards that are written here."""
 
-_CRC_BYTES = 4
+CHECKSUM_BYTES = 4
+"""The bytes of a crc32c."""
 _PAIR_BYTES = 16
 
 
 def index_size(grid: Sequence[int]) -> int:
     """The bytes of the index of a shard with `grid` inner chunks."""
-    return _PAIR_BYTES * prod(grid) + _CRC_BYTES
+    return _PAIR_BYTES * prod(grid) + CHECKSUM_BYTES
 
 
 def shard_index(array: FileArray, chunk_shape: Sequence[int]) -> bytes:
@@ -40,6 +42,22 @@ def index_bytes(offsets: Extents, sizes: Extents) -> bytes:
     """Pairs of offset and size as little-endian u64, and their crc32c."""
     pairs = np.stack((offsets.ravel(), sizes.ravel()), axis=1).astype("<u8").tobytes()
     return pairs + struct.pack("<I", google_crc32c.value(pairs))
+
+
+def parse_index(
+    encoded: NDArray[np.uint8], *, checksums: int, big_endian: bool
+) -> tuple[Extents, Extents] | None:
+    """(offsets, sizes) of the inner chunks in C order; None if a checksum does not match.
+
+    `encoded`: the bytes of an index with so many crc32c at its end, each of all bytes before it.
+    """
+    behind = len(encoded) - checksums * CHECKSUM_BYTES
+    for end in range(behind, len(encoded), CHECKSUM_BYTES):
+        stored = int.from_bytes(encoded[end : end + CHECKSUM_BYTES].tobytes(), "little")
+        if google_crc32c.value(encoded[:end]) != stored:
+            return None
+    pairs = encoded[:behind].view(">u8" if big_endian else "<u8").astype(np.uint64)
+    return pairs[0::2], pairs[1::2]
 
 
 def _spread(extents: Extents, grid: tuple[int, ...]) -> Extents:

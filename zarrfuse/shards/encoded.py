@@ -1,6 +1,7 @@
 """What codecs say of the bytes of a chunk: exact sizes, checksums at the end, a shard's index.
 
-Used by `chunks` to check sizes, and by `deep` to verify bytes. It must not know stores.
+Used by `check` to check sizes and verify bytes, and by `exporting` to find inner chunks. It must not know
+stores.
 """
 
 from collections.abc import Sequence
