@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from zarrfuse.check.chunks import Chunk
-from zarrfuse.check.encoded import Encoded
 from zarrfuse.check.findings import Finding
 from zarrfuse.check.opened_here import Where, opened
 from zarrfuse.check.walk import FoundChunk
 from zarrfuse.config import RemoteConfig
 from zarrfuse.jobs.base import Jobs
+from zarrfuse.shards.encoded import Encoded
 from zarrfuse.stores.opening import is_url
 
 _MOST_CHUNKS = 64

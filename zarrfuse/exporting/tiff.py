@@ -11,11 +11,12 @@ A file at the edge of the array has the width and height of its real pixels, and
 cannot be padded, except behind the last row if they are not compressed: tifffile does not decode more rows
 than a strip has. So inner chunks that are cut become tiles; where TIFF has no such tiles, because their
 sides are no multiples of 16, the picture has whole strips, with the stored padding on the right and below.
-Inner chunks of a fill value of 0 that are not stored are sparse: offset and size are 0, as GDAL writes it.
+Inner chunks that are not stored are missing in the index. In the IFDs, all of them are one tile of the fill
+value: GDAL writes offset and size 0 for these, which libtiff refuses.
 """
 
 from math import prod
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -72,6 +73,7 @@ class TiffFormat:
             ifds = Ifds(page, pages, told, big=True)
         offsets: Extents = np.full(plan.inner_grid, MISSING, np.uint64)
         sizes: Extents = np.full(plan.inner_grid, MISSING, np.uint64)
+        missing: tuple[Any, ...] | None = None
         at = ifds.size
         file.seek(at)
         for tile in tiles.made:
@@ -79,12 +81,15 @@ class TiffFormat:
             places = tuple(np.array(tile.places).T)
             offsets[places] = at
             sizes[places] = len(tile.data)
+            missing = places if tile.is_missing else missing
             at += len(tile.data)
         real = tuple(map(slice, grid_of(shape, plan.inner_shape)))
-        table = [np.where(all_ == MISSING, 0, all_) for all_ in (offsets[real], sizes[real])]
+        shown = _shown_sizes(sizes[real].copy(), page, pages)
         file.truncate(max(at, ifds.size))
         file.seek(0)
-        file.write(ifds.encoded(table[0].reshape(pages, -1), _shown_sizes(table[1], page, pages)))
+        file.write(ifds.encoded(offsets[real].reshape(pages, -1), shown))
+        if missing is not None:
+            offsets[missing] = sizes[missing] = MISSING
         return offsets, sizes
 
 

@@ -35,15 +35,19 @@ _READ_BYTES = 4 << 20
 
 
 class Tile(NamedTuple):
-    """Encoded bytes of inner chunks; `places`: where they are in the grid of the file, several if equal."""
+    """Encoded bytes of inner chunks; `places`: where they are in the grid of the file.
+
+    `is_missing`: they are not stored in the array, and `data` is what a reader of the file has to see.
+    """
 
     places: Sequence[Coords]
     data: bytes
+    is_missing: bool = False
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """The inner chunks of a file, with those that are not missing in `made`.
+    """The inner chunks of a file; those that are not stored are one tile of `made`.
 
     `most_bytes`: the most bytes that they have together.
     """
@@ -60,7 +64,6 @@ class TileSource:
         self._array = array
         self._executor = executor
         self._encode = plan.encoding.encoder() if plan.anew is not None else None
-        self._is_sparse = not any(array.fill)
         self._fill = np.frombuffer(array.fill, plan.dtype)[0]
         self._fill_tile: bytes | None = None
 
@@ -121,14 +124,14 @@ class TileSource:
                 )
 
         def made() -> Iterator[Tile]:
-            if missing and not self._is_sparse:
-                yield Tile(missing, self._of_fill())
+            if missing:
+                yield Tile(missing, self._of_fill(), is_missing=True)
             runs = (lambda run=run: self._read(run) for run in _runs(found))
             for tiles in self._in_order(runs, alone, _READ_BYTES):
                 yield from tiles
 
         size = sum(each.size for each in found)
-        if missing and not self._is_sparse:
+        if missing:
             size += len(self._of_fill())
         return Tiles(size, made())
 
@@ -215,12 +218,12 @@ class TileSource:
             ):
                 yield from tiles
                 missing += of_fill
-            if missing and not self._is_sparse:
-                yield Tile(missing, self._of_fill())
+            if missing:
+                yield Tile(missing, self._of_fill(), is_missing=True)
 
         count = prod(grid_of(shape, plan.inner_shape))
         # No compressor that is offered makes more of random bytes than this.
-        return Tiles(count * (plan.inner_bytes + plan.inner_bytes // 64 + 1024), made())
+        return Tiles((count + 1) * (plan.inner_bytes + plan.inner_bytes // 64 + 1024), made())
 
     def _step(self, shape: Coords) -> Coords:
         """What is decoded at once in a file of this shape.
@@ -275,7 +278,7 @@ class TileSource:
 
     def _is_fill(self, tile: NDArray[Any]) -> bool:
         """Whether all bytes are those of the fill value: 0.0 is not -0.0 here, and a NaN is itself."""
-        if self._is_sparse:
+        if not any(self._array.fill):
             return not tile.view(np.uint8).any()
         elements = tile.reshape(-1).view(f"V{tile.dtype.itemsize}")
         return bool((elements == np.frombuffer(self._array.fill, elements.dtype)[0]).all())
