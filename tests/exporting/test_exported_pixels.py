@@ -118,7 +118,7 @@ def test_what_is_missing_has_the_fill_value(tmp_path: Path, fill: int, codec: st
     assert_exported(tmp_path / "out", data, (1, 64, 64), missing=7)
     with tifffile.TiffFile(tiffs(tmp_path / "out")[0, 0, 1]) as tiff:
         sizes = tiff.pages.first.databytecounts
-    assert sizes.count(0) == (2 if fill == 0 else 0)
+    assert 0 not in sizes  # libtiff refuses these
 
 
 def test_an_array_without_chunks_is_exported(tmp_path: Path) -> None:
