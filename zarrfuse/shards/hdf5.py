@@ -1,0 +1,295 @@
+"""Reads where the chunks of an HDF5 dataset are, and how they are encoded, from the headers of a file.
+
+Used by `indexing`, and by `exporting` to check what it wrote. It must not know keys or folders.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from zarrfuse.shards.hdf5_filters import REWRITE, Filter, NoCodec, codecs_of
+from zarrfuse.shards.layout import (
+    MISSING,
+    Extents,
+    FileArray,
+    Layout,
+    Refused,
+    codecs_text,
+    grid_of,
+)
+
+_NUMBERS = "iufcb"
+"""The kinds of numpy's data types that are data types of Zarr, too."""
+_MOST_ELEMENTS = 4096
+"""An attribute with more elements is data, not a description."""
+_PLUMBING = frozenset({"CLASS", "DIMENSION_LABELS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"})
+"""Attributes of the HDF5 library itself."""
+
+
+def read_hdf5(name: str, file: BinaryIO, dataset: str | None = None) -> list[FileArray]:
+    """The one dataset of a file, or the one called `dataset`; only headers are read.
+
+    Datasets that are only scales of dimensions are not counted.
+
+    Args:
+        name: The file, for messages.
+        file: A file that can be read at any place.
+        dataset: The path of a dataset, as `a/b`.
+
+    Raises:
+        Refused: The file has none or several datasets, or its chunks are no Zarr chunks.
+    """
+    try:
+        import h5py  # noqa: PLC0415
+    except ImportError as error:
+        raise Refused(f"{name}: needs the package h5py: pip install 'zarrfuse[hdf5]'") from error
+    try:
+        with h5py.File(file, "r") as opened:
+            chosen = _chosen(name, opened, dataset)
+            array = _array(f"{name}: the dataset {chosen.name.lstrip('/')}", chosen)
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise Refused(f"{name}: cannot be read as HDF5: {error}") from error
+    except OSError as error:
+        if type(error) is not OSError or error.errno is not None:
+            raise  # of `file`: what HDF5 raises has no errno
+        raise Refused(f"{name}: cannot be read as HDF5: {error}") from error
+    _check_extents(name, array, file.seek(0, 2))
+    return [array]
+
+
+def _chosen(name: str, opened: Any, dataset: str | None) -> Any:
+    import h5py  # noqa: PLC0415
+
+    found: dict[str, Any] = {}
+
+    def add(path: str, node: Any) -> None:
+        if isinstance(node, h5py.Dataset):
+            found[path] = node
+
+    opened.visititems(add)  # follows no links into other files
+    if dataset is not None:
+        chosen = found.get(dataset.strip("/"))
+        if chosen is None:
+            raise Refused(f"{name}: holds no dataset {dataset}; it has {_listed(found)}")
+        return chosen
+    pixels = {path: node for path, node in found.items() if not h5py.h5ds.is_scale(node.id)}
+    if not pixels:
+        raise Refused(f"{name}: holds no dataset")
+    if len(pixels) > 1:
+        shown = _listed(pixels)
+        raise Refused(f"{name}: holds {len(pixels)} datasets ({shown}): choose one with --dataset")
+    return next(iter(pixels.values()))
+
+
+def _listed(names: dict[str, Any]) -> str:
+    shown = sorted(names)
+    return ", ".join(shown[:8] + ["..."] * (len(shown) > 8)) or "none"
+
+
+# -- one dataset; `of` is what messages begin with
+
+
+def _array(of: str, chosen: Any) -> FileArray:
+    import h5py  # noqa: PLC0415
+
+    if chosen.shape is None or 0 in chosen.shape or not chosen.shape:
+        raise Refused(f"{of} has no dimensions or no elements")
+    data_type, endian = _data_type(of, chosen)
+    created = chosen.id.get_create_plist()
+    filters = [
+        Filter(number, tuple(values))
+        for number, _, values, _ in map(created.get_filter, range(created.get_nfilters()))
+    ]
+    try:
+        codecs = [_bytes(endian), *codecs_of(filters, chosen.dtype.itemsize)]
+    except NoCodec as error:
+        raise Refused(f"{of} {error}: write it again with {REWRITE}") from error
+    layout = created.get_layout()
+    if created.get_external_count():
+        raise Refused(
+            f"{of} has its pixels in other files: write it again with h5repack -l CHUNK=..."
+        )
+    if layout == h5py.h5d.CHUNKED:
+        inner_shape = chosen.chunks
+        offsets, sizes = _chunks(of, chosen)
+    elif layout == h5py.h5d.CONTIGUOUS:
+        inner_shape = chosen.shape
+        offsets, sizes = _whole(of, chosen)
+    else:
+        kind = "virtual" if layout == h5py.h5d.VIRTUAL else "compact"
+        raise Refused(f"{of} has a {kind} layout: write it again with h5repack -l CHUNK=...")
+    axes = _axes(chosen)
+    return FileArray(
+        layout=Layout(
+            data_type=data_type,
+            axes=axes,
+            inner_shape=tuple(inner_shape),
+            codecs=codecs_text(codecs),
+            fill_value=_fill_value(chosen, created),
+        ),
+        shape=tuple(chosen.shape),
+        offsets=offsets,
+        sizes=sizes,
+        attributes=_attributes(chosen),
+        scale=_scale(chosen, axes),
+    )
+
+
+def _bytes(endian: str | None) -> dict[str, Any]:
+    return {"name": "bytes", **({"configuration": {"endian": endian}} if endian else {})}
+
+
+def _data_type(of: str, chosen: Any) -> tuple[str, str | None]:
+    """The data type in a `zarr.json` and the byte order, None if an element has one byte."""
+    import h5py  # noqa: PLC0415
+
+    stored = chosen.id.get_type()
+    dtype = chosen.dtype
+    usable = dtype.kind in _NUMBERS and dtype.itemsize <= (16 if dtype.kind == "c" else 8)
+    if usable and dtype.kind == "b":
+        # As h5py writes it: 0 and 1 in one byte.
+        usable = stored.get_size() == 1 and stored.enum_valueof(b"TRUE") == 1
+    elif usable and dtype.kind == "c":
+        usable = dtype.itemsize == stored.get_size()
+    elif usable:
+        # Not equal: an enumeration, or a number that does not fill its bytes.
+        usable = h5py.h5t.py_create(dtype).equal(stored)
+    if not usable:
+        kind = type(stored).__name__.removeprefix("Type").removesuffix("ID").lower()
+        shown = dtype if dtype.kind in "iuf" else kind
+        raise Refused(f"{of} has elements of the type {kind} ({shown}), which is no Zarr data type")
+    endian = {"<": "little", ">": "big"}.get(dtype.str[0])
+    return dtype.newbyteorder("=").name, endian
+
+
+def _chunks(of: str, chosen: Any) -> tuple[Extents, Extents]:
+    grid = grid_of(chosen.shape, chosen.chunks)
+    offsets: Extents = np.full(grid, MISSING, np.uint64)
+    sizes: Extents = np.full(grid, MISSING, np.uint64)
+    chunks = chosen.chunks
+    unfiltered = []
+
+    def add(chunk: Any) -> None:
+        at = tuple(n // size for n, size in zip(chunk.chunk_offset, chunks, strict=True))
+        offsets[at] = chunk.byte_offset
+        sizes[at] = chunk.size
+        if chunk.filter_mask:
+            unfiltered.append(at)
+
+    chosen.id.chunk_iter(add)
+    if unfiltered:
+        shown = "/".join(map(str, unfiltered[0]))
+        raise Refused(
+            f"{of} has {len(unfiltered)} chunks without some of its filters, the first of them {shown}:"
+            f" write it again with {REWRITE}"
+        )
+    return offsets, sizes
+
+
+def _whole(of: str, chosen: Any) -> tuple[Extents, Extents]:
+    offset = chosen.id.get_offset()
+    if offset is None:
+        raise Refused(f"{of} has no pixels yet")
+    grid = (1,) * chosen.ndim
+    return np.full(grid, offset, np.uint64), np.full(grid, chosen.nbytes, np.uint64)
+
+
+def _check_extents(name: str, array: FileArray, file_size: int) -> None:
+    stored = array.offsets != MISSING
+    ends = array.offsets[stored] + array.sizes[stored]
+    if (ends > file_size).any() or (ends < array.offsets[stored]).any():
+        raise Refused(f"{name}: has chunks behind its end: it is damaged or not whole")
+
+
+# -- what it says beyond pixels
+
+
+def _axes(chosen: Any) -> tuple[str, ...]:
+    names = [_axis(dimension) for dimension in chosen.dims]
+    if not any(names):
+        names = _axistags(chosen)
+    axes = [name or f"dim_{at}" for at, name in enumerate(names)]
+    if len(set(axes)) < len(axes):
+        axes = [f"dim_{at}" for at in range(len(axes))]
+    return tuple(axes)
+
+
+def _axis(dimension: Any) -> str:
+    """The label of a dimension, or the name of its scale, as netCDF has it."""
+    label: str = dimension.label
+    if not label and len(dimension):
+        label = (dimension[0].name or "").rsplit("/")[-1]
+    return label.lower()
+
+
+def _axistags(chosen: Any) -> list[str]:
+    """The keys in the attribute `axistags` of vigra and ilastik."""
+    none = [""] * chosen.ndim
+    try:
+        keys = [str(axis["key"]).lower() for axis in json.loads(chosen.attrs["axistags"])["axes"]]
+    except (KeyError, TypeError, ValueError, OSError):
+        return none
+    return keys if len(keys) == chosen.ndim else none
+
+
+def _scale(chosen: Any, axes: tuple[str, ...]) -> dict[str, tuple[float, str]]:
+    """The attribute `element_size_um`, as Fiji and ilastik write it: of all axes, or of z, y, x."""
+    try:
+        sizes = np.asarray(chosen.attrs["element_size_um"], np.float64).ravel()
+    except (KeyError, TypeError, ValueError, OSError):
+        return {}
+    of = axes if len(sizes) == len(axes) else ("z", "y", "x")
+    if len(sizes) != len(of) or not set(of) <= set(axes):
+        return {}
+    found = {axis: float(size) for axis, size in zip(of, sizes, strict=True)}
+    return {axis: (size, "micrometer") for axis, size in found.items() if 0 < size < np.inf}
+
+
+def _fill_value(chosen: Any, created: Any) -> Any:
+    import h5py  # noqa: PLC0415
+
+    if created.fill_value_defined() == h5py.h5d.FILL_VALUE_UNDEFINED:
+        return False if chosen.dtype.kind == "b" else _json_number(chosen.dtype.type(0))
+    return _json_number(chosen.fillvalue)
+
+
+def _json_number(value: Any) -> Any:
+    """A number as a fill value in a `zarr.json` (core specification, Fill value)."""
+    if isinstance(value, np.complexfloating | complex):
+        return [_json_number(float(value.real)), _json_number(float(value.imag))]
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, float) or np.isfinite(plain):
+        return plain
+    if np.isnan(plain):
+        return "NaN"
+    return "Infinity" if plain > 0 else "-Infinity"
+
+
+def _attributes(chosen: Any) -> dict[str, Any]:
+    """{"hdf5": attributes of the root and, above them, of the dataset}; what is no JSON is left out."""
+    found = {**dict(_plain_attributes(chosen.file)), **dict(_plain_attributes(chosen))}
+    return {"hdf5": found} if found else {}
+
+
+def _plain_attributes(node: Any) -> Iterator[tuple[str, Any]]:
+    for name in node.attrs:
+        if name in _PLUMBING:
+            continue
+        try:
+            if node.attrs.get_id(name).get_storage_size() > 16 * _MOST_ELEMENTS:
+                continue
+            value = _plain(node.attrs[name])
+            json.dumps(value, allow_nan=False).encode()
+        except (KeyError, OSError, RuntimeError, TypeError, ValueError):
+            continue  # a reference, a record, NaN
+        yield name, value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.decode() if isinstance(value, bytes) else value
