@@ -396,14 +396,14 @@ def export(
     array: Annotated[str, _path("ARRAY", "A Zarr array: SOURCE/PATH, or a source that is one.")],
     folder: Annotated[str, _path("FOLDER", "Where to write it: a new or empty folder.")],
     file_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="The format of files: tiff.")
+        str, typer.Option("--format", metavar="FORMAT", help="The format of files: tiff or hdf5.")
     ] = "tiff",
     compression: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
             help="none, zstd, deflate or lzma; by default that of the array where files can have it, "
-            "else zstd.",
+            "else zstd, in HDF5 deflate.",
         ),
     ] = None,
     shard: Annotated[

@@ -16,11 +16,13 @@ class FileFormat(Protocol):
 
     Attributes:
         suffix: The ending of files.
-        header_size: The bytes of a part of its own in front of each file; None if there is none.
     """
 
     suffix: str
-    header_size: int | None
+
+    @property
+    def header_size(self) -> int | None:
+        """The bytes of a part of its own in front of each file; None if there is none."""
 
     def problem(self, plan: Plan) -> str | None:
         """Why files cannot be written as planned, as a clause with what would help; None if they can."""

@@ -11,7 +11,7 @@ the same size whether chunks are missing or not. The size is found by trying, an
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 
 from zarrfuse.shards.hdf5 import read_hdf5
 from zarrfuse.shards.hdf5_filters import Filter, filters_of
-from zarrfuse.shards.layout import MISSING, FileArray, Layout, Refused, grid_of
+from zarrfuse.shards.layout import MISSING, FileArray, Layout, Refused
 
 DATASET = "data"
 """The name of the dataset in each file."""
@@ -52,17 +52,21 @@ class Hdf5Shards:
     _attributes: Mapping[str, Any] = field(default_factory=dict)
 
     def write(
-        self, path: Path, chunks: Iterable[bytes | None], *, shape: Sequence[int] | None = None
+        self,
+        path: Path,
+        chunks: Iterable[tuple[tuple[int, ...], bytes]],
+        *,
+        shape: Sequence[int] | None = None,
     ) -> FileArray:
         """Write a file; where its chunks are.
 
-        The bytes up to `header_size` are the header, those behind it only chunks, in their order.
+        The bytes up to `header_size` are the header, those behind it only chunks, in the order given.
 
         Args:
             path: The new file; one that exists is replaced.
-            chunks: The encoded inner chunks of the shard in C order, None for those that are missing.
+            chunks: (place in the grid of the shard, bytes) of the encoded inner chunks that are stored.
             shape: Of a shard at the end of the array, that of the pixels inside of it, if the file is to
-                have no others. `chunks` are those of this shape.
+                have no others.
 
         Raises:
             Refused: The chunks do not fit the layout, or HDF5 put metadata behind the header.
@@ -82,7 +86,8 @@ class Hdf5Shards:
             raise Refused(
                 f"{path}: HDF5 did not keep its metadata in the first {self.header_size} bytes"
             )
-        if array.layout != self.layout or int(array.sizes[present].sum()) != stored:
+        found = replace(array.layout, axes=self.layout.axes, fill_value=self.layout.fill_value)
+        if found != self.layout or int(array.sizes[present].sum()) != stored:
             raise Refused(f"{path}: is not read as it was written: {array.layout}")
         return array
 
@@ -114,7 +119,7 @@ def hdf5_shards(
     # A filtered chunk may have any size, another only its own.
     chunk = b"\0" if filters else bytes(size)
     pixels = tuple(shape)
-    chunks = [chunk] + [None] * (prod(grid_of(pixels, layout.inner_shape)) - 1)
+    chunks = [((0,) * len(pixels), chunk)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "trial.h5")
 
@@ -173,7 +178,7 @@ def _write(
     largest: tuple[int, ...],
     attributes: Mapping[str, Any],
     meta_block_size: int,
-    chunks: Iterable[bytes | None],
+    chunks: Iterable[tuple[tuple[int, ...], bytes]],
 ) -> int:
     """Write a file; the bytes of all chunks."""
     import h5py  # noqa: PLC0415
@@ -201,10 +206,7 @@ def _write(
         for at, axis in enumerate(layout.axes):
             if axis != f"dim_{at}":
                 dataset.dims[at].label = axis
-        grid = grid_of(shape, layout.inner_shape)
-        for coordinates, chunk in zip(np.ndindex(*grid), chunks, strict=True):
-            if chunk is None:
-                continue
+        for coordinates, chunk in chunks:
             origin = tuple(n * c for n, c in zip(coordinates, layout.inner_shape, strict=True))
             if not filters and len(chunk) != size:
                 raise Refused(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from zarrfuse.exporting.encodings import COMPRESSIONS, Encoding, encoding_of, new_encoding
+from zarrfuse.exporting.encodings import Compression, Encoding, encoding_of, new_encoding
 from zarrfuse.shards.documents import array_document
 from zarrfuse.shards.encoded import Encoded, Shard, encoded
 from zarrfuse.shards.layout import Layout, Refused, codecs_text, grid_of
@@ -25,6 +25,23 @@ Shape = tuple[int, ...]
 
 _TILE_SIDE = 16
 """The sides of TIFF tiles are multiples of this (TIFF 6.0, Section 15); those of strips need not be."""
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What files of a format can hold.
+
+    Attributes:
+        kept: The compressions of which encoded bytes are kept, unless another one is asked for.
+        offered: Those with which inner chunks can be encoded anew, the first one unless asked.
+        of_pages: Whether inner chunks are tiles or strips of pages, as in TIFF; else they have any shape.
+        differences: Whether encoded bytes may be differences along rows.
+    """
+
+    kept: tuple[Compression, ...]
+    offered: tuple[Compression, ...]
+    of_pages: bool
+    differences: bool
 
 
 @dataclass(frozen=True)
@@ -123,28 +140,44 @@ class Plan:
 
 
 def plan_of(
-    name: str, node: ArrayNode, dtype: np.dtype[Any], picture: Picture, options: Options
+    name: str,
+    node: ArrayNode,
+    dtype: np.dtype[Any],
+    picture: Picture,
+    options: Options,
+    abilities: Abilities,
 ) -> Plan:
     """The plan for an array, `name` in messages. Raises `Refused` with what would help."""
-    samples = picture.samples
+    samples = picture.samples and abilities.of_pages
     plane = 2 + samples
-    if node.ndim < plane:
+    if node.ndim < plane and abilities.of_pages:
         axes = "1 dimension" if node.ndim == 1 else f"{node.ndim} dimensions"
         raise Refused(f"{name} has {axes}: files of pictures need at least {plane}")
     shard, unit_shape, codecs = _units(node)
     chunk_shape = _chunk_shape(name, node, options.shard, samples)
-    inner_shape, retiled = _inner_shape(name, unit_shape, chunk_shape, options.tile, samples)
+    inner_shape, retiled = (
+        _inner_shape(name, unit_shape, chunk_shape, options.tile, samples)
+        if abilities.of_pages
+        else (_any_inner_shape(name, unit_shape, chunk_shape, options.tile), None)
+    )
     known: Encoding | str = retiled or (
         encoding_of(codecs, dtype, node.ndim - 1 - samples, node.ndim)
         if inner_shape == unit_shape
         else f"those of the array are of {_times(unit_shape)}"
     )
-    if options.compression is not None and options.compression not in COMPRESSIONS:
-        raise Refused(f"{options.compression} is not one of {', '.join(COMPRESSIONS)}")
-    if isinstance(known, Encoding) and options.compression not in (None, known.compression):
-        known = f"--compression {options.compression} was asked for"
+    offered = abilities.offered
+    if options.compression is not None and options.compression not in offered:
+        raise Refused(f"{options.compression} is not one of {', '.join(offered)}")
+    if isinstance(known, Encoding):
+        kept = abilities.kept if options.compression is None else (options.compression,)
+        if known.compression not in kept:
+            known = f"they are compressed with {known.compression}, not {' or '.join(kept)}"
+        elif known.delta is not None and not abilities.differences:
+            known = "they are differences along rows"
     anew = known if isinstance(known, str) else None
-    encoding = known if isinstance(known, Encoding) else new_encoding(options.compression or "zstd")
+    encoding = (
+        known if isinstance(known, Encoding) else new_encoding(options.compression or offered[0])
+    )
     exact = None
     if anew is None and encoding.compression == "none":
         exact = prod(inner_shape) * dtype.itemsize
@@ -233,6 +266,23 @@ def _inner_shape(
         why = f"{y} x {x} is no tile of TIFF"
         x = width  # a strip
     return (*(1,) * plane, y, x, *last), why
+
+
+def _any_inner_shape(
+    name: str, unit_shape: Shape, chunk_shape: Shape, asked: Shape | None
+) -> Shape:
+    """The shape of inner chunks in a format that takes any."""
+    if asked is not None and len(asked) not in (2, len(chunk_shape)):
+        raise Refused(f"--tile {_comma(asked)} must have {len(chunk_shape)} numbers")
+    inner = unit_shape
+    if asked is not None:
+        inner = (*(1,) * (len(chunk_shape) - len(asked)), *asked)
+    if any(length % n for length, n in zip(chunk_shape, inner, strict=True)):
+        raise Refused(
+            f"files of {_times(chunk_shape)} cannot be divided into inner chunks of {_times(inner)} of "
+            f"{name}: change --tile or --shard"
+        )
+    return inner
 
 
 def parse_shape(text: str, option: str) -> Shape:

@@ -15,17 +15,21 @@ from math import prod
 from zarrfuse.config import RemoteConfig
 from zarrfuse.exporting.file_format import FileFormat
 from zarrfuse.exporting.folder import ExportFolder, begun
-from zarrfuse.exporting.plan import Options, Plan, plan_of
+from zarrfuse.exporting.hdf5 import HDF5, Hdf5Format
+from zarrfuse.exporting.plan import Abilities, Options, Plan, plan_of
 from zarrfuse.exporting.progress import Progress
 from zarrfuse.exporting.source import Coords, SourceArray, opened_array
-from zarrfuse.exporting.tiff import TiffFormat
+from zarrfuse.exporting.tiff import TIFF, TiffFormat
 from zarrfuse.exporting.tiles import Tile, Tiles, TileSource
 from zarrfuse.shards.documents import HEADER_SUFFIX, INDEX_SUFFIX
 from zarrfuse.shards.index import index_bytes
 from zarrfuse.shards.layout import Refused
 
-FORMATS: Mapping[str, Callable[[Plan, str], FileFormat]] = {"tiff": TiffFormat}
-"""Makes a format, for a plan and the title of the array, by its name."""
+FORMATS: Mapping[str, tuple[Abilities, Callable[[Plan, str], FileFormat]]] = {
+    "tiff": (TIFF, TiffFormat),
+    "hdf5": (HDF5, Hdf5Format),
+}
+"""What a format can hold, and what makes it for a plan and the title of the array, by its name."""
 
 _THREADS = min(16, 4 + (os.cpu_count() or 1))
 _SMALL_BYTES = 16 << 20
@@ -50,8 +54,9 @@ def export_array(
     if options.format not in FORMATS:
         raise Refused(f"{options.format} is not one of {', '.join(FORMATS)}")
     with opened_array(array, remote) as source:
-        plan = plan_of(source.name, source.node, source.dtype, source.picture, options)
-        format_ = FORMATS[options.format](plan, source.title)
+        abilities, make = FORMATS[options.format]
+        plan = plan_of(source.name, source.node, source.dtype, source.picture, options, abilities)
+        format_ = make(plan, source.title)
         problem = format_.problem(plan)
         if problem is not None:
             raise Refused(f"{source.name}: {problem}")

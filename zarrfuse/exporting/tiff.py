@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from zarrfuse.exporting.plan import Plan, is_tile
+from zarrfuse.exporting.plan import Abilities, Plan, is_tile
 from zarrfuse.exporting.source import Coords
 from zarrfuse.exporting.tiff_description import described
 from zarrfuse.exporting.tiff_ifds import Ifds, Page
@@ -33,6 +33,14 @@ _TYPES = frozenset(
 )
 _CLASSIC_BYTES = (1 << 32) - 1
 _MOST_PAGES = 1 << 20
+
+
+TIFF = Abilities(
+    kept=("none", "zstd", "deflate", "lzma", "lzw", "packbits"),
+    offered=("zstd", "none", "deflate", "lzma"),
+    of_pages=True,
+    differences=True,
+)
 
 
 class TiffFormat:
