@@ -47,7 +47,7 @@ class Earlier:
             and document["chunk_key_encoding"]["configuration"]["suffix"] == suffix
             and tuple(document["dimension_names"]) == layout.axes
             and document["data_type"] == layout.data_type
-            and document["fill_value"] == layout.fill_value
+            and document["fill_value"] == layout.fill_json()
             and tuple(sharding["chunk_shape"]) == layout.inner_shape
             and sharding["codecs"] == layout.codec_list()
         )

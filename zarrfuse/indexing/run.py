@@ -151,6 +151,9 @@ def index(options: Options, progress: Progress) -> Summary | None:
     axes = first.arrays[0].layout.axes
     dimensions = places.dimensions(axes, options.dims, as_ngff=as_group)
     _show(places, dimensions, out, progress)
+    left_out = first.arrays[0].attributes.get("tiff", {}).get("left_out")
+    if left_out:
+        progress.say(f"left out, of each file: {', '.join(left_out)}")
     if as_group:
         check_dimensions(dimensions.names)
     if (

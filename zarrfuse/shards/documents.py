@@ -51,7 +51,7 @@ def array_document(
             "name": "suffix",
             "configuration": {"suffix": suffix, "base_encoding": dict(base_encoding)},
         },
-        "fill_value": layout.fill_value,
+        "fill_value": layout.fill_json(),
         "codecs": [
             {
                 "name": "sharding_indexed",

@@ -258,7 +258,7 @@ def _fill_value(chosen: Any, created: Any) -> Any:
 def _json_number(value: Any) -> Any:
     """A number as a fill value in a `zarr.json` (core specification, Fill value)."""
     if isinstance(value, np.complexfloating | complex):
-        return [_json_number(float(value.real)), _json_number(float(value.imag))]
+        return (_json_number(float(value.real)), _json_number(float(value.imag)))
     plain = value.item() if isinstance(value, np.generic) else value
     if not isinstance(plain, float) or np.isfinite(plain):
         return plain

@@ -34,7 +34,7 @@ class Layout:
             "page".
         inner_shape: The shape of a tile or strip, as many numbers as there are axes.
         codecs: The codecs of an inner chunk, as JSON text; see `codec_list`.
-        fill_value: The value of pixels that are not stored, as in a `zarr.json`.
+        fill_value: The value of pixels that are not stored; see `fill_json`. A tuple if it is complex.
     """
 
     data_type: str
@@ -42,6 +42,10 @@ class Layout:
     inner_shape: tuple[int, ...]
     codecs: str
     fill_value: Any = 0
+
+    def fill_json(self) -> Any:
+        """The fill value as in a `zarr.json`."""
+        return list(self.fill_value) if isinstance(self.fill_value, tuple) else self.fill_value
 
     def codec_list(self) -> list[dict[str, Any]]:
         """The codecs of an inner chunk, as in a `zarr.json`."""

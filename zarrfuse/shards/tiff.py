@@ -53,9 +53,17 @@ def read_tiff(name: str, file: BinaryIO) -> list[FileArray]:
 
 
 def _first_series(tiff: tifffile.TiffFile, fail: Callable[[str], Refused]) -> Any:
+    """The first image. Another one of its size is a page of it that is stored in another way."""
     if not tiff.series:
         raise fail("has no image")
-    return tiff.series[0]
+    first, *others = tiff.series
+    page = first.keyframe
+    for other in others:
+        found = other.keyframe
+        if (found.shape, found.dtype) == (page.shape, page.dtype):
+            difference = _difference(page, found) or "metadata of its own"
+            raise fail(f"page {found.index} has {difference}, and page {page.index} has not")
+    return first
 
 
 class _Image:
@@ -242,7 +250,7 @@ def _fill_value(page: Any) -> Any:
             return number
         return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
     if page.dtype.kind == "c":
-        return [0.0, 0.0]
+        return (0.0, 0.0)
     if page.dtype.kind == "b":
         return bool(value)
     return int(value)

@@ -38,8 +38,8 @@ def attributes_of(tiff: tifffile.TiffFile, page: Any) -> dict[str, Any]:
     """Attributes for a `zarr.json`, of the first page.
 
     `ome_xml`: the text of an OME-TIFF. `imagej`: the metadata of ImageJ. `geotiff`: consolidated GeoTIFF
-    tags. `tiff`: description (if it is none of these), photometric interpretation, resolution, and who
-    wrote it.
+    tags. `tiff`: description (if it is none of these), photometric interpretation, resolution, who wrote
+    it, and which images of the file are left out: labels, thumbnails.
     """
     found: dict[str, Any] = {}
     if tiff.ome_metadata is not None:
@@ -60,6 +60,11 @@ def attributes_of(tiff: tifffile.TiffFile, page: Any) -> dict[str, Any]:
     resolution = _resolution(page)
     if resolution is not None and resolution[2] != "none":
         described["resolution"] = {"x": resolution[0], "y": resolution[1], "unit": resolution[2]}
+    if len(tiff.series) > 1:
+        described["left_out"] = [
+            f"{series.name or series.kind} {'x'.join(map(str, series.shape))}"
+            for series in tiff.series[1:]
+        ]
     found["tiff"] = described
     return found
 
