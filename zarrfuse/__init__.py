@@ -64,16 +64,17 @@ def index(
     """Make a Zarr array of the TIFF or HDF5 files in `folder`, a path or a URL; return where it is.
 
     The pixels stay where they are: the array has hard links to the files (`way`: or copies, or the files
-    themselves), an index beside each, and a `zarr.json`. Read it with `open_store`. The options are those of
-    `zarrfuse index`; `docs/tiff-shards.md` says which files can be indexed. Run again, it does what changed.
+    themselves), an index beside each, and a `zarr.json`. Read it with `open_store`. The options are those
+    of `zarrfuse index`; `docs/tiff-shards.md` says which files can be indexed. Run again, it does what
+    changed.
 
     Raises an exception of `zarrfuse.errors` before anything is written if files do not fit, with a sentence
     that names the file and what would help.
     """
     from zarrfuse.config import RemoteConfig  # noqa: PLC0415  # `import zarrfuse` stays fast
+    from zarrfuse.indexing.options import options_of  # noqa: PLC0415  # as above
     from zarrfuse.indexing.progress import Silent  # noqa: PLC0415  # as above
     from zarrfuse.indexing.run import index as run  # noqa: PLC0415  # as above
-    from zarrfuse.indexing.run import options_of  # noqa: PLC0415  # as above
 
     options = options_of(
         os.fspath(folder),
