@@ -72,9 +72,9 @@ def index(
     that names the file and what would help.
     """
     from zarrfuse.config import RemoteConfig  # noqa: PLC0415  # `import zarrfuse` stays fast
+    from zarrfuse.indexing.options import options_of  # noqa: PLC0415  # as above
     from zarrfuse.indexing.progress import Silent  # noqa: PLC0415  # as above
     from zarrfuse.indexing.run import index as run  # noqa: PLC0415  # as above
-    from zarrfuse.indexing.run import options_of  # noqa: PLC0415  # as above
 
     options = options_of(
         os.fspath(folder),

@@ -74,9 +74,9 @@ def index(
     header: Header = None,
 ) -> None:
     """Make a Zarr array of the files in FOLDER. Their pixels stay where they are."""
+    from zarrfuse.indexing.options import options_of  # noqa: PLC0415
     from zarrfuse.indexing.progress import OnTerminal  # noqa: PLC0415
     from zarrfuse.indexing.run import index as run  # noqa: PLC0415
-    from zarrfuse.indexing.run import options_of  # noqa: PLC0415
 
     if link + copy + move > 1:
         raise typer.BadParameter("only one of --link, --copy and --move can be given")

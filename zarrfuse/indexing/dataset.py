@@ -12,7 +12,7 @@ from typing import Any
 from zarrfuse.indexing.grid import Dimensions, Grid, Origin
 from zarrfuse.indexing.ngff import image_document
 from zarrfuse.shards.arrange import arranged
-from zarrfuse.shards.documents import DEFAULT_KEYS, INDEX_SUFFIX, array_document
+from zarrfuse.shards.documents import DEFAULT_KEYS, array_document
 from zarrfuse.shards.layout import FileArray, Layout
 from zarrfuse.spec.chunk_keys import SuffixEncoding, parse_chunk_key_encoding
 from zarrfuse.spec.paths import join
@@ -42,12 +42,27 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """How an array was indexed: the pattern of names, where its numbers begin, and whether files moved."""
+    """How an array was indexed. What differs but for `moved` gives other chunks.
+
+    Attributes:
+        pattern: Of the names of the files.
+        fields: Of the pattern.
+        origin: Where its numbers begin.
+        sources: The axis of the files for each dimension; see `Dimensions`.
+        dataset: The one in each HDF5 file, if it was given.
+        moved: Whether files were moved, so that the dataset has some that are no longer in the folder.
+    """
 
     pattern: str
     fields: tuple[str, ...]
     origin: Origin
+    sources: tuple[str | None, ...]
+    dataset: str | None
     moved: bool
+
+    def has_places_of(self, other: "Record") -> bool:
+        """Whether both give the same chunks of the same files."""
+        return replace(self, moved=False) == replace(other, moved=False)
 
     def to_json(self) -> dict[str, Any]:
         """For the attributes of the array."""
@@ -56,6 +71,8 @@ class Record:
             "fields": list(self.fields),
             "first": list(self.origin.first),
             "step": list(self.origin.step),
+            "sources": list(self.sources),
+            "dataset": self.dataset,
             "moved": self.moved,
         }
 
@@ -65,7 +82,14 @@ def record_of(document: Mapping[str, Any]) -> Record | None:
     try:
         found = document["attributes"][_RECORD]
         origin = Origin(tuple(found["first"]), tuple(found["step"]))
-        return Record(found["pattern"], tuple(found["fields"]), origin, bool(found["moved"]))
+        return Record(
+            found["pattern"],
+            tuple(found["fields"]),
+            origin,
+            tuple(found["sources"]),
+            found["dataset"],
+            bool(found["moved"]),
+        )
     except (KeyError, TypeError):
         return None
 
@@ -83,16 +107,6 @@ class Dataset:
     def chunk_key(self, level: int, coords: Sequence[int]) -> str:
         """The key of a chunk of a level."""
         return join(self.levels[level].path, self.keys.encode(coords))
-
-    def is_chunk(self, key: str) -> bool:
-        """Whether a key is one of a chunk of the array, or of the index of one."""
-        key = key.removesuffix(INDEX_SUFFIX)
-        ndim = len(self.dimensions.names)
-        return any(
-            key.startswith(f"{level.path}/" if level.path else "")
-            and self.keys.decode(key.removeprefix(level.path).removeprefix("/"), ndim) is not None
-            for level in self.levels
-        )
 
 
 def dataset_of(
@@ -156,7 +170,7 @@ def stays_valid(stored: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     if old_record is None or new_record is None:
         same_places = stored.get("node_type") == new.get("node_type") == "group"
     else:
-        same_places = replace(old_record, moved=False) == replace(new_record, moved=False)
+        same_places = old_record.has_places_of(new_record)
     return same_places and kept(stored) == kept(new)
 
 

@@ -1,9 +1,12 @@
 """What an earlier run has stored: which files need not be read and written again.
 
-Used by `run`.
+Owns the plan of a run: the keys that it may write, by which the next one knows them if it is killed. Used
+by `run` and `update`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,37 +16,56 @@ from zarrfuse.indexing.grid import Grid
 from zarrfuse.indexing.target import Target
 from zarrfuse.shards.documents import INDEX_SUFFIX
 from zarrfuse.shards.layout import Layout
-from zarrfuse.spec.chunk_keys import SuffixEncoding
+from zarrfuse.spec.chunk_keys import SuffixEncoding, parse_chunk_key_encoding
 from zarrfuse.spec.paths import join
 from zarrfuse.stores.base import Entry
+
+_OF_DATASET = re.compile(rf"([0-9]+/)?{re.escape(DOCUMENT)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
     """The files and documents that are stored; empty for a new dataset.
 
-    `documents`: those that can be of a dataset of `zarrfuse index`, by their keys.
+    Attributes:
+        stored: The files, by their keys.
+        documents: Those of a dataset of `zarrfuse index`, by their keys.
+        written: Which keys are those of its chunks.
+        is_begun: Whether a run has begun to write, and was killed.
     """
 
     stored: Mapping[str, Entry]
     documents: Mapping[str, dict[str, Any]]
+    written: "ChunkKeys"
+    is_begun: bool
 
     @property
     def record(self) -> Record | None:
-        """How the array was indexed; None if there is none."""
+        """How the array was indexed; None if there is none, or if it was never complete."""
+        if DOCUMENT not in self.documents:  # it is written last
+            return None
         found = (record_of(document) for document in self.documents.values())
         return next((record for record in found if record is not None), None)
+
+    @property
+    def levels(self) -> list[str]:
+        """The paths of the arrays, the largest first."""
+        paths = [
+            key.removesuffix(DOCUMENT).rstrip("/")
+            for key, document in self.documents.items()
+            if record_of(document) is not None
+        ]
+        return sorted(paths, key=lambda path: int(path or 0))
 
     def grid(self, path: str, layout: Layout, record: Record, suffix: str) -> Grid | None:
         """The grid of a level, if it holds files of this layout in the same places; else None."""
         document = self.documents.get(join(path, DOCUMENT))
-        if document is None or record_of(document) is None:
+        old = record_of(document) if document is not None else None
+        if document is None or old is None or self.record is None:
             return None
-        old = record_of(document)
-        assert old is not None
         sharding = document["codecs"][0]["configuration"]
         same = (
-            (old.pattern, old.fields, old.origin) == (record.pattern, record.fields, record.origin)
+            old.has_places_of(record)
             and document["chunk_key_encoding"]["configuration"]["suffix"] == suffix
             and tuple(document["dimension_names"]) == layout.axes
             and document["data_type"] == layout.data_type
@@ -56,15 +78,72 @@ class Earlier:
         chunk_shape = document["chunk_grid"]["configuration"]["chunk_shape"]
         return Grid(tuple(document["shape"]), tuple(chunk_shape))
 
-    def is_unchanged(self, target: Target, file: FoundFile, keys: Sequence[str]) -> bool:
+    def is_unchanged(
+        self, target: Target, file: FoundFile, keys: Sequence[str], *, in_place: bool
+    ) -> bool:
         """Whether a file is stored under these keys as it is now, each with its index."""
         for key in keys:
             main, index = self.stored.get(key), self.stored.get(key + INDEX_SUFFIX)
             if main is None or index is None:
                 return False
-            if not (target.is_same(main, file) and target.is_current(index, main)):
+            if not (
+                target.is_same(main, file) and target.is_current(index, main, in_place=in_place)
+            ):
                 return False
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkKeys:
+    """The keys of the chunks of arrays: of each, (path, encoding as JSON text, number of dimensions)."""
+
+    arrays: tuple[tuple[str, str, int], ...] = ()
+
+    @classmethod
+    def of_documents(cls, documents: Mapping[str, Mapping[str, Any]]) -> "ChunkKeys":
+        """Those of the arrays among documents."""
+        return cls(
+            tuple(
+                (
+                    key.removesuffix(DOCUMENT).rstrip("/"),
+                    json.dumps(document["chunk_key_encoding"], sort_keys=True),
+                    len(document["shape"]),
+                )
+                for key, document in documents.items()
+                if record_of(document) is not None
+            )
+        )
+
+    @classmethod
+    def of_plan(cls, plan: bytes | None) -> "ChunkKeys":
+        """Those of a stored plan; none of one that cannot be read."""
+        try:
+            found = json.loads(plan) if plan is not None else []
+            return cls(tuple((str(path), str(text), int(ndim)) for path, text, ndim in found))
+        except (ValueError, TypeError):
+            return cls()
+
+    def to_plan(self) -> bytes:
+        """As they are stored."""
+        return json.dumps(self.arrays).encode()
+
+    def __or__(self, other: "ChunkKeys") -> "ChunkKeys":
+        return ChunkKeys(tuple(dict.fromkeys((*self.arrays, *other.arrays))))
+
+    def among(self, keys: Iterable[str]) -> Iterator[str]:
+        """Those of `keys` that are chunks, or indexes of chunks."""
+        known = [
+            (f"{path}/" if path else "", parse_chunk_key_encoding(json.loads(text)), ndim)
+            for path, text, ndim in self.arrays
+        ]
+        for key in keys:
+            main = key.removesuffix(INDEX_SUFFIX)
+            if any(
+                main.startswith(start)
+                and encoding.decode(main.removeprefix(start), ndim) is not None
+                for start, encoding, ndim in known
+            ):
+                yield key
 
 
 def earlier_of(target: Target) -> Earlier:
@@ -73,10 +152,18 @@ def earlier_of(target: Target) -> Earlier:
     found = {
         key: document
         for key in stored
-        if key == DOCUMENT or (key.endswith(f"/{DOCUMENT}") and key.partition("/")[0].isdigit())
-        if (document := parsed(target.get(key))) is not None
+        if _OF_DATASET.fullmatch(key) and (document := parsed(target.get(key))) is not None
     }
-    return Earlier(stored, found)
+    plan = target.plan()
+    arrays = {key: document for key, document in found.items() if record_of(document) is not None}
+    if DOCUMENT in found and (DOCUMENT in arrays or (arrays and _is_image(found[DOCUMENT]))):
+        arrays[DOCUMENT] = found[DOCUMENT]
+    written = ChunkKeys.of_plan(plan) | ChunkKeys.of_documents(arrays)
+    return Earlier(stored, arrays, written, plan is not None)
+
+
+def _is_image(document: Mapping[str, Any]) -> bool:
+    return document.get("node_type") == "group"
 
 
 def file_shape(grid: Grid, coords: Sequence[int]) -> tuple[int, ...]:
@@ -88,12 +175,17 @@ def file_shape(grid: Grid, coords: Sequence[int]) -> tuple[int, ...]:
 
 
 def kept_chunks(
-    earlier: Earlier, path: str, keys: SuffixEncoding, ndim: int
+    earlier: Earlier, path: str, keys: SuffixEncoding, grid: Grid
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """(key, coordinates) of the stored chunks of a level that have an index."""
+    """(key, coordinates) of the stored chunks of a level of this grid that have an index."""
+    ndim = len(grid.shape)
     start = f"{path}/" if path else ""
     for key in earlier.stored:
         if key.startswith(start) and key + INDEX_SUFFIX in earlier.stored:
             coords = keys.decode(key.removeprefix(start), ndim)
-            if coords is not None:
+            # A run that was killed before it made the array larger may have left more.
+            if coords is not None and all(
+                at * chunk < n
+                for at, chunk, n in zip(coords, grid.chunk_shape, grid.shape, strict=True)
+            ):
                 yield key, coords

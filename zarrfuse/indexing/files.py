@@ -4,10 +4,12 @@ Used by `headers`, `target` and `run`. It must not know what is in a file.
 """
 
 import io
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import BinaryIO, cast
+from uuid import uuid4
 
 from zarrfuse.config import RemoteConfig
 from zarrfuse.spec.paths import join
@@ -30,19 +32,23 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A folder with files, by its path or URL; it can be sent to another process."""
+    """A folder with files, by its path or URL; it can be sent to another process.
+
+    `run`: another one for each run: a store that was opened before may know what is no longer true.
+    """
 
     address: str
     remote: RemoteConfig = field(default_factory=RemoteConfig, repr=False)
+    run: str = field(default_factory=lambda: uuid4().hex, repr=False)
 
     @property
     def store(self) -> Store:
-        """The store of the folder, which this process opens once."""
-        return _store(self.address, self.remote)
+        """The store of the folder, which this process opens once for a run."""
+        return _store(self.address, self.remote, self.run)
 
     def found(self, left_out: str = "") -> Iterator[FoundFile]:
         """All files, except those below the folder `left_out` and in hidden folders, in order of names."""
-        for path, entry in walk(self.store):
+        for path, entry in walk(self.store, enter=self._is_own):
             if not (left_out and path.startswith(f"{left_out}/")):
                 yield FoundFile(path, entry.size, entry.mtime_ns)
 
@@ -50,9 +56,28 @@ class Files:
         """A file, open for reading. Raises what the store raises."""
         return CountedFile(self.store.open(path))
 
+    def _is_own(self, folder: str) -> bool:
+        """Whether a folder is no symlink, which may lead to a folder above."""
+        return is_url(self.address) or not os.path.islink(os.path.join(self.address, folder))
 
-def walk(store: Store, folder: str = "") -> Iterator[tuple[str, Entry]]:
-    """The files below a folder of a store, with their keys, in order of names."""
+    def is_still(self, file: FoundFile) -> bool:
+        """Whether a file is as it was found. Of a URL that is not asked."""
+        if is_url(self.address):
+            return True
+        try:
+            status = os.stat(os.path.join(self.address, file.path))
+        except FileNotFoundError:
+            return False
+        return (status.st_size, status.st_mtime_ns) == (file.size, file.mtime_ns)
+
+
+def walk(
+    store: Store, folder: str = "", enter: Callable[[str], bool] = lambda _: True
+) -> Iterator[tuple[str, Entry]]:
+    """The files below a folder of a store, with their keys, in order of names.
+
+    Hidden folders are left out, and those for which `enter` is false.
+    """
     folders = []
     for name, entry in sorted(store.list(folder).items()):
         key = join(folder, name)
@@ -61,12 +86,15 @@ def walk(store: Store, folder: str = "") -> Iterator[tuple[str, Entry]]:
         elif entry.kind is Kind.FOLDER and not name.startswith("."):
             folders.append(key)
     for key in folders:
-        yield from walk(store, key)
+        if enter(key):
+            yield from walk(store, key, enter)
 
 
 @lru_cache(maxsize=8)
-def _store(address: str, remote: RemoteConfig) -> Store:
-    return open_store(address, remote=remote)
+def _store(address: str, remote: RemoteConfig, run: str) -> Store:
+    del run
+    # Datasets are often folders of links, and who indexes a folder may read all that these lead to.
+    return open_store(address, follow_symlinks=True, remote=remote)
 
 
 class CountedFile(io.RawIOBase):

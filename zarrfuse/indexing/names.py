@@ -18,6 +18,10 @@ _FIELD = re.compile(r"\{([^{}:]*)(?::([^{}]*))?\}|(\*)")
 _NAME = re.compile(r"[^\W\d]\w*")
 _NUMBER = re.compile(r"([0-9]+)")
 _LABEL = re.compile(r"([A-Za-z]+)[-_ =.]*$")
+_TOUCHING = re.compile(r"\{[^{}:]*\}(?=[0-9]|\{[^{}:]*\})")
+_UNDECODED = re.compile("[\udc80-\udcff]+")
+_NO_LITERAL = re.compile("[{}\udc80-\udcff]+")
+"""What a pattern cannot say, in names."""
 _MOST_DIMENSIONS = 32
 
 
@@ -53,6 +57,12 @@ def parse_pattern(text: str) -> Pattern:
     expression, at = "", 0
     fields: list[str] = []
     words: list[tuple[str, ...]] = []
+    if _UNDECODED.search(text):
+        raise NamesError("the pattern has bytes that are not UTF-8: write * for them")
+    if touching := _TOUCHING.search(text):
+        raise NamesError(
+            f"the pattern {text}: where the number {touching[0]} ends cannot be told: a number follows"
+        )
     for found in _FIELD.finditer(text):
         expression += _literal(text[at : found.start()], text)
         at = found.end()
@@ -66,7 +76,7 @@ def parse_pattern(text: str) -> Pattern:
             # The same number may have zeros in front of it in one place only.
             index = fields.index(name)
             same = f"(?P=f{index})"
-            expression += same if words[index] else f"0*{same}"
+            expression += same if words[index] else f"0*{same}(?![0-9])"
             continue
         among = tuple(alternatives.split("|")) if alternatives is not None else ()
         if among and (not all(among) or len(set(among)) < len(among)):
@@ -110,7 +120,7 @@ def guess_pattern(paths: Sequence[str]) -> Pattern:
     named: list[tuple[str, list[int]]] = []
     for index, piece in enumerate(first):
         if index % 2 == 0:
-            text += piece
+            text += _NO_LITERAL.sub("*", piece)
             continue
         column = columns[index // 2]
         if min(column) == max(column):
@@ -141,11 +151,16 @@ _ENCODINGS: Sequence[ChunkKeyEncoding] = (
 
 
 def chunk_keys(paths: Iterable[str], suffix: str) -> tuple[ChunkKeyEncoding, int] | None:
-    """(encoding, number of dimensions) of paths that are chunk keys with `suffix`; None if they are not."""
+    """(encoding, number of dimensions) of paths that are chunk keys with `suffix`; None if they are not.
+
+    Keys of one dimension count as names like others: images have two, and are often named by one number.
+    """
     stems = [path.removesuffix(suffix) for path in paths if path.endswith(suffix)]
     if not stems:
         return None
     ndim = len(_NUMBER.findall(stems[0]))
+    if ndim < 2:
+        return None
     for encoding in _ENCODINGS:
         if all(encoding.decode(stem, ndim) is not None for stem in stems):
             return encoding, ndim

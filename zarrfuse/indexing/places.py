@@ -18,6 +18,9 @@ from zarrfuse.indexing.names import (
 from zarrfuse.shards.reading import HDF5_ENDINGS, TIFF_ENDINGS, ending_of
 from zarrfuse.spec.chunk_keys import ChunkKeyEncoding, DefaultEncoding
 
+FILE_ENDINGS = (*TIFF_ENDINGS, *HDF5_ENDINGS)
+_NO_ENDING = ".shard"
+"""The ending of the names of chunks if files have none, since an index needs a name beside it."""
 _SHOWN_WORDS = 6
 
 
@@ -134,7 +137,7 @@ def places_of(
         naming,
         tuple(belonging[n] for n in order),
         tuple(of_fields[n] for n in order),
-        ending_of(belonging[order[0]].path),
+        ending_of(belonging[order[0]].path) or _NO_ENDING,
         tuple(ignored),
         may_stay=naming.encoding is not None and len(endings) == 1,
     )
@@ -149,11 +152,10 @@ def _chosen(
         files = [file for file in found if file.path.lower().endswith(endings)]
         if files:
             chosen = {file.path for file in files}
-            others = (*TIFF_ENDINGS, *HDF5_ENDINGS)
             return files, [
                 file.path
                 for file in found
-                if file.path not in chosen and file.path.lower().endswith(others)
+                if file.path not in chosen and file.path.lower().endswith(FILE_ENDINGS)
             ]
     raise NamesError(
         f"there are no TIFF files in {folder} ({', '.join(TIFF_ENDINGS)}), and no HDF5 files "
@@ -178,32 +180,20 @@ def _named(
     known = [value for value in values if value is not None]
     if not known:
         raise NamesError(
-            f"no file has a name like {pattern.text}; there is {paths[0]}" if paths else ""
+            f"no file has a name like {pattern.text}; "
+            + (f"there is {paths[0]}" if paths else "there are none")
         )
     origin = earlier[1] if earlier is not None and earlier[0] == pattern.text else origin_of(known)
-    naming = Naming(
-        pattern.text,
-        pattern.fields,
-        pattern.words,
-        _of_words(origin, pattern),
-        guessed=text is None,
-    )
+    origin = _of_words(origin, pattern)
+    naming = Naming(pattern.text, pattern.fields, pattern.words, origin, guessed=text is None)
     return naming, values
 
 
 def _of_words(origin: Origin, pattern: Pattern) -> Origin:
     """The same, but words are counted from the first one of the pattern."""
-    first, step = (
-        tuple(
-            given if words else found
-            for given, found, words in zip(to, of, pattern.words, strict=True)
-        )
-        for to, of in (
-            ((0,) * len(origin.first), origin.first),
-            ((1,) * len(origin.step), origin.step),
-        )
-    )
-    return Origin(first, step)
+    first = (0 if words else n for n, words in zip(origin.first, pattern.words, strict=True))
+    step = (1 if words else n for n, words in zip(origin.step, pattern.words, strict=True))
+    return Origin(tuple(first), tuple(step))
 
 
 def _as_keys(

@@ -11,7 +11,7 @@ from functools import partial
 from zarrfuse.indexing.dataset import Level
 from zarrfuse.indexing.files import Files, FoundFile
 from zarrfuse.indexing.headers import batches
-from zarrfuse.indexing.target import Target
+from zarrfuse.indexing.target import Target, TargetError
 from zarrfuse.jobs.base import Jobs
 from zarrfuse.shards.arrange import arranged_array, cut_in_rows
 from zarrfuse.shards.documents import INDEX_SUFFIX
@@ -53,10 +53,14 @@ def _write_batch(
     batch: Sequence[Chunk],
 ) -> int:
     for chunk in batch:
-        for level, array, key in zip(levels, chunk.arrays, chunk.keys, strict=False):
+        for key in chunk.keys:
             target.remove(key + INDEX_SUFFIX)
-            if not chunk.in_place:
-                target.adopt(files, chunk.file.path, key)
+        if not chunk.in_place:
+            target.adopt(files, chunk.file.path, chunk.keys)
+        if not files.is_still(chunk.file):
+            # What was read of it, and what was linked or copied, may be of different moments.
+            raise TargetError(f"{chunk.file.path} was changed meanwhile: run it again")
+        for level, array, key in zip(levels, chunk.arrays, chunk.keys, strict=False):
             whole = arranged_array(cut_in_rows(array, level.of_file), sources, level.layout)
             index = shard_index(whole, level.grid.chunk_shape)
             target.put(key + INDEX_SUFFIX, index, chunk.file.mtime_ns)

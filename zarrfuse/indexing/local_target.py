@@ -1,0 +1,229 @@
+"""A dataset in a folder of this machine: files become links, reflinks or copies.
+
+Used by `opening`.
+"""
+
+import ctypes
+import errno
+import os
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+
+from zarrfuse.indexing.files import Files, FoundFile, walk
+from zarrfuse.indexing.target import LARGEST_DOCUMENT, OWN, Target, TargetError, Way
+from zarrfuse.stores.base import OWN_NAME, Entry, opened
+from zarrfuse.stores.opening import is_url, open_store, printable_source
+
+_PIECE_BYTES = 8 << 20
+_FICLONE = 0x40049409
+_PLAN = f"{OWN}/plan"
+_NOT_WRITTEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.ENOTDIR, errno.EDQUOT)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTarget(Target):
+    """A dataset in a folder of this machine."""
+
+    folder: str
+    way: Way
+
+    def stored(self) -> dict[str, Entry]:
+        """See `Target`."""
+        if not os.path.lexists(self.folder):
+            return {}
+        if not os.path.isdir(self.folder):
+            raise TargetError(f"{self.folder} exists, and is no folder: give another --out")
+        with closing(open_store(self.folder, follow_symlinks=True)) as store:
+            return dict(walk(store))
+
+    def plan(self) -> bytes | None:
+        """See `Target`."""
+        return self.get(_PLAN)
+
+    def begin(self, files: Files, changed: Sequence[FoundFile], plan: bytes) -> None:
+        """See `Target`."""
+        self._check_way(files, changed)
+        made = self._missing_folders()
+        try:
+            os.makedirs(self._path(OWN), exist_ok=True)
+            if changed and self.way is Way.LINK:
+                with self._temporary() as temporary:
+                    self._place(files, changed[0].path, temporary)
+            self.put(_PLAN, plan)
+        except BaseException as error:
+            if made:
+                shutil.rmtree(made[0], ignore_errors=True)
+            if isinstance(error, OSError) and error.errno in _NOT_WRITTEN:
+                raise TargetError(
+                    f"{self.folder} cannot be written: {error.strerror}. Give another --out"
+                ) from error
+            raise
+
+    def _check_way(self, files: Files, changed: Sequence[FoundFile]) -> None:
+        if not changed:
+            return
+        if is_url(files.address) and self.way is not Way.COPY:
+            raise TargetError(
+                f"{printable_source(files.address)} is not on this machine, so its files cannot be "
+                f"linked or moved into {self.folder}: use --copy"
+            )
+        if self.way is Way.MOVE:
+            for folder in {os.path.dirname(file.path) for file in changed}:
+                path = os.path.join(files.address, folder)
+                if not os.access(path, os.W_OK | os.X_OK):
+                    raise TargetError(
+                        f"files cannot be moved out of {path.rstrip('/')}, which is read-only: use "
+                        "--link or --copy"
+                    )
+
+    def _missing_folders(self) -> list[str]:
+        """The dataset's folder and those above it that do not exist yet, the uppermost first."""
+        missing: list[str] = []
+        folder = self.folder
+        while not os.path.lexists(folder):
+            missing.insert(0, folder)
+            folder = os.path.dirname(folder)
+        return missing
+
+    def adopt(self, files: Files, path: str, keys: Sequence[str]) -> None:
+        """See `Target`. All keys are links of one file, where there are links."""
+        for key in keys:
+            where = self._path(key)
+            os.makedirs(os.path.dirname(where), exist_ok=True)
+            with self._temporary() as temporary:
+                if key == keys[0]:
+                    self._place(files, path, temporary)
+                elif not _linked(self._path(keys[0]), temporary):
+                    shutil.copy2(self._path(keys[0]), temporary)
+                os.replace(temporary, where)
+
+    def put(self, key: str, data: bytes, mtime_ns: int | None = None) -> None:
+        """See `Target`."""
+        where = self._path(key)
+        os.makedirs(os.path.dirname(where), exist_ok=True)
+        with self._temporary() as temporary:
+            with open(temporary, "xb") as file:
+                file.write(data)
+            if mtime_ns is not None:
+                os.utime(temporary, ns=(mtime_ns, mtime_ns))
+            os.replace(temporary, where)
+
+    def get(self, key: str) -> bytes | None:
+        """See `Target`."""
+        try:
+            with open(self._path(key), "rb") as file:
+                return file.read(LARGEST_DOCUMENT)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def remove(self, key: str) -> None:
+        """See `Target`."""
+        with suppress(FileNotFoundError):
+            os.remove(self._path(key))
+
+    def delete_source(self, files: Files, path: str) -> None:
+        """See `Target`."""
+        os.remove(os.path.join(files.address, path))
+
+    def is_current(self, index: Entry, main: Entry, *, in_place: bool) -> bool:
+        """See `Target`. An index has the time of its file."""
+        del in_place
+        return index.mtime_ns == main.mtime_ns
+
+    def is_same(self, main: Entry, file: FoundFile) -> bool:
+        """See `Target`. Links and copies have the time of the file."""
+        return (main.size, main.mtime_ns) == (file.size, file.mtime_ns)
+
+    def sync(self) -> None:
+        """See `Target`. Of this file system alone; 1,000 times `fsync` takes 0.35 s, and this 0.015 s."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            if libc.syncfs(folder):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), self.folder)
+        finally:
+            os.close(folder)
+
+    def end(self) -> None:
+        """See `Target`."""
+        shutil.rmtree(self._path(OWN), ignore_errors=True)
+        with suppress(OSError):  # a mount may have its workspace there
+            os.rmdir(self._path(OWN_NAME))
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self.folder, key)
+
+    @contextmanager
+    def _temporary(self) -> Iterator[str]:
+        """The path of a new file that no other process uses, which is gone at the end of the block."""
+        process = f"{os.uname().nodename}-{os.getpid()}-{threading.get_ident()}"
+        path = self._path(f"{OWN}/{process}")
+        with suppress(FileNotFoundError):
+            os.remove(path)  # of a process that was killed, which had the same number
+        try:
+            yield path
+        finally:
+            with suppress(FileNotFoundError):
+                os.remove(path)
+
+    def _place(self, files: Files, path: str, where: str) -> None:
+        if is_url(files.address):
+            _download(files, path, where)
+            return
+        source = os.path.realpath(
+            os.path.join(files.address, path)
+        )  # links are made to symlinks, too
+        if self.way is not Way.COPY and _linked(source, where):
+            return
+        if _cloned(source, where):
+            return
+        if self.way is Way.LINK:
+            raise TargetError(
+                f"{source} cannot be linked into {self.folder}: the two are on different file systems, "
+                "this one has no links, or the file belongs to another user. Choose another --out, or use "
+                "--copy or --move"
+            )
+        shutil.copy2(source, where)
+
+
+def _linked(source: str, where: str) -> bool:
+    try:
+        os.link(source, where)
+    except OSError as error:
+        # Another file system, none with links, too many of them, or a file of another user.
+        if error.errno in (
+            *(errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOTSUP),
+            *(errno.ENOSYS, errno.EACCES),
+        ):
+            return False
+        raise
+    return True
+
+
+def _cloned(source: str, where: str) -> bool:
+    """Make `where` a copy that shares its blocks with `source`, if the file system can."""
+    import fcntl  # noqa: PLC0415
+
+    with open(source, "rb") as old, open(where, "xb") as new:
+        try:
+            fcntl.ioctl(new, _FICLONE, old.fileno())
+        except OSError:
+            os.remove(where)
+            return False
+    shutil.copystat(source, where)
+    return True
+
+
+def _download(files: Files, path: str, where: str) -> None:
+    with opened(files.store, path) as reader, open(where, "xb") as file:
+        buffer = bytearray(_PIECE_BYTES)
+        for at in range(0, reader.size, _PIECE_BYTES):
+            into = memoryview(buffer)[: min(_PIECE_BYTES, reader.size - at)]
+            reader.readinto(into, at)
+            file.write(into)
+        mtime_ns = reader.mtime_ns
+    os.utime(where, ns=(mtime_ns, mtime_ns))
