@@ -1,8 +1,8 @@
 """The codecs named `imagecodecs_*` for zarr-python: those of imagecodecs, otherwise our own.
 
 The entry points of `pyproject.toml` name this module. imagecodecs has the codecs since 2026.6, for Python
-3.12, and the package imagecodecs-zarr registers the same names. zarr-python warns of a name of two classes;
-so both packages have to name the same one.
+3.12, and the package imagecodecs-zarr registers the same names. zarr-python warns of a name with two
+classes, so both packages have to name the same one.
 """
 
 try:

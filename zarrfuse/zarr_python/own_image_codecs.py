@@ -2,7 +2,7 @@
 
 Names and configurations are those of `imagecodecs.zarr`; `spec.known_codecs` judges configurations. Used by
 `image_codecs`. Wrong metadata, and chunks that cannot be decoded or are not of the array's shape and data
-type, are a `ValueError`. Images are decoded into an array of the size of a chunk, so that the header of an
+type, are a `ValueError`. Images are decoded into memory of the size of a chunk, so that the header of an
 image never decides how much memory is taken.
 """
 
@@ -237,18 +237,19 @@ class Packints(_Threaded, _Configured, ArrayBytesCodec):
         assert size is not None  # `validate` has judged the configuration
         return size
 
-    def _options(self) -> dict[str, Any]:
-        return {"runlen": 0, "bitspersample": 8, **self.configuration}
+    def _call(self, function: str, *arguments: Any) -> Any:
+        options = {"runlen": 0, **self.configuration}
+        bits = options.pop("bitspersample", 8)
+        return _imagecodecs(self.name, function, *arguments, bits, **options)
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
         pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), _dtype(chunk_spec)).reshape(-1)
-        options = self._options()
-        most = (1 << options["bitspersample"]) - 1
+        most = (1 << self.configuration.get("bitspersample", 8)) - 1
         if pixels.size and int(pixels.max()) > most:
             raise ValueError(
                 f"{self.name}: {pixels.max()} is more than {most}, which fits its bits"
             )
-        encoded = _imagecodecs(self.name, "packints_encode", pixels, **options)
+        encoded = self._call("packints_encode", pixels)
         return chunk_spec.prototype.buffer.from_bytes(bytes(encoded))
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
@@ -256,9 +257,7 @@ class Packints(_Threaded, _Configured, ArrayBytesCodec):
         size = self.compute_encoded_size(0, chunk_spec)
         encoded = _bytes(chunk_data)[:size]
         _check_length(self.name, len(encoded), size)
-        pixels = _imagecodecs(
-            self.name, "packints_decode", encoded, _dtype(chunk_spec), **self._options()
-        )
+        pixels = self._call("packints_decode", encoded, _dtype(chunk_spec))
         return _nd_buffer(pixels, chunk_spec)
 
 
@@ -292,13 +291,22 @@ class _Image(_Threaded, _Configured, ArrayBytesCodec):
         return chunk_spec.prototype.buffer.from_bytes(bytes(encoded))
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
-        out = np.empty(chunk_spec.shape, _dtype(chunk_spec).newbyteorder("="))
-        return _nd_buffer(self._decoded(_bytes(chunk_data), out), chunk_spec)
+        shape, dtype = chunk_spec.shape, _dtype(chunk_spec).newbyteorder("=")
+        memory = np.empty(prod(shape) * dtype.itemsize, np.uint8)
+        # Given memory, not an array, imagecodecs does not take signed for unsigned numbers.
+        image = self._decoded(_bytes(chunk_data), shape, out=memory.data)
+        expected = tuple(length for length in shape if length != 1)
+        if image.dtype != dtype or image.squeeze().shape != expected:
+            raise ValueError(
+                f"{self.name}: an image is {image.dtype} of the shape {image.shape}, not {dtype} of the "
+                f"shape {shape}"
+            )
+        return _nd_buffer(image, chunk_spec)
 
-    def _decoded(self, encoded: Any, out: Pixels, **options: Any) -> Any:
-        """The image, decoded into `out`: imagecodecs refuses another shape or data type than that of it."""
+    def _decoded(self, encoded: Any, shape: tuple[int, ...], **options: Any) -> Any:
+        """The image, decoded into the memory `out`: imagecodecs refuses a larger one."""
         options = {**self._arguments(self.decoding), **options}
-        return _imagecodecs(self.name, f"{self.functions}_decode", encoded, out=out, **options)
+        return _imagecodecs(self.name, f"{self.functions}_decode", encoded, **options)
 
     def _arguments(self, members: Mapping[str, str]) -> dict[str, Any]:
         return {members[m]: value for m, value in self.configuration.items() if m in members}
@@ -335,11 +343,11 @@ class Jpeg(_Image):
         tables = arguments.get("tables")
         return arguments if tables is None else {**arguments, "tables": base64.b64decode(tables)}
 
-    def _decoded(self, encoded: Any, out: Pixels, **options: Any) -> Any:
+    def _decoded(self, encoded: Any, shape: tuple[int, ...], **options: Any) -> Any:
         header = self.configuration.get("header")
         if header is not None:
             encoded = b"".join([base64.b64decode(header), encoded.tobytes(), b"\xff\xd9"])
-        return super()._decoded(encoded, out, **options)
+        return super()._decoded(encoded, shape, **options)
 
 
 class Jpeg2k(_Image):
@@ -388,9 +396,9 @@ class Webp(_Image):
         "level", "lossless", "method", "numthreads", "delay"
     )
 
-    def _decoded(self, encoded: Any, out: Pixels, **options: Any) -> Any:
-        has_alpha = True if out.shape[-1:] == (4,) else self.configuration.get("hasalpha")
-        return super()._decoded(encoded, out, **options, hasalpha=has_alpha)
+    def _decoded(self, encoded: Any, shape: tuple[int, ...], **options: Any) -> Any:
+        has_alpha = True if shape[-1:] == (4,) else self.configuration.get("hasalpha")
+        return super()._decoded(encoded, shape, **options, hasalpha=has_alpha)
 
 
 class Lerc(_Image):
@@ -402,8 +410,8 @@ class Lerc(_Image):
         "level", "version", "planar", "compression", "compressionargs"
     )
 
-    def _decoded(self, encoded: Any, out: Pixels, **options: Any) -> Any:
-        pixels, valid = super()._decoded(encoded, out, **options, masks=True)
+    def _decoded(self, encoded: Any, shape: tuple[int, ...], **options: Any) -> Any:
+        pixels, valid = super()._decoded(encoded, shape, **options, masks=True)
         if valid is not None and not valid.all():
             if pixels.dtype.kind != "f":
                 raise ValueError(
