@@ -170,6 +170,7 @@ def test_an_integer_that_does_not_fit_its_bits_is_not_encoded(bits: int, value: 
         (image("jpeg", quality=3), "'quality': unknown member"),
         (image("packbits", level=1), "unknown member"),
         (image("delta", axis=2), "axis: must be from -2 to 1"),
+        (image("delta", dist=2), "dist: only 1 is supported"),
         (image("floatpred"), "takes numbers of the kinds float"),
         (image("packints", bitspersample=9), "bitspersample: must be from 1 to 8"),
     ],

@@ -176,15 +176,28 @@ class Packbits(_Compressor):
 # -- predictors and packed integers
 
 
-class Delta(_Threaded, _Configured, ArrayArrayCodec):
-    """Differences to the element before, modulo the width of the elements; floats as their bits."""
+class _Predictor(_Threaded, _Configured):
+    """A predictor along `axis`, from the element before.
 
-    name = "imagecodecs_delta"
-    is_fixed_size = True
+    imagecodecs has no other distance for integers, and does not read what it writes with one for floats.
+    """
+
+    def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
+        """Raises `ValueError` if the configuration does not go with the array."""
+        super().validate(shape=shape, dtype=dtype, chunk_grid=chunk_grid)
+        if self.configuration.get("dist", 1) != 1:
+            raise ValueError(f"{self.name}: configuration: dist: only 1 is supported")
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
         """As many bytes."""
         return input_byte_length
+
+
+class Delta(_Predictor, ArrayArrayCodec):
+    """Differences to the element before, modulo the width of the elements; floats as their bits."""
+
+    name = "imagecodecs_delta"
+    is_fixed_size = True
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer | None:
         return self._call("delta_encode", chunk_data, chunk_spec)
@@ -199,7 +212,7 @@ class Delta(_Threaded, _Configured, ArrayArrayCodec):
         )
 
 
-class Floatpred(_Threaded, _Configured, ArrayBytesCodec):
+class Floatpred(_Predictor, ArrayBytesCodec):
     """The floating point predictor of TIFF: bytes of a row by significance, and their differences.
 
     The most significant bytes are first in files of any byte order.
@@ -207,10 +220,6 @@ class Floatpred(_Threaded, _Configured, ArrayBytesCodec):
 
     name = "imagecodecs_floatpred"
     is_fixed_size = True
-
-    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
-        """As many bytes."""
-        return input_byte_length
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
         pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), _dtype(chunk_spec))
