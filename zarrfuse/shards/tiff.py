@@ -239,6 +239,8 @@ def _fill_value(page: Any) -> Any:
         return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
     if page.dtype.kind == "c":
         return [0.0, 0.0]
+    if page.dtype.kind == "b":
+        return bool(value)
     return int(value)
 
 

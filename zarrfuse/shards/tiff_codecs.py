@@ -30,6 +30,7 @@ _COMPRESSORS: Final[Mapping[int, list[dict[str, Any]]]] = {
 _JPEG: Final = (7,)
 _JPEG_2000: Final = (34712, 33004, 33005)
 _LERC: Final = 34887
+_PACKED_BITS: Final = (1, 2, 4, 10, 12, 14)
 _WEBP: Final = (34927, 50001)
 # Those of pictures that decode without parameters.
 _PICTURES: Final[Mapping[int, str]] = {
@@ -60,7 +61,9 @@ def inner_codecs(page: Any, fail: Callable[[str], Refused]) -> list[dict[str, An
         has_alpha = {"configuration": {"hasalpha": True}} if page.samplesperpixel == 4 else {}
         return [{"name": "imagecodecs_webp", **has_alpha}]
     if compression == _LERC:
-        return _lerc(page, fail)
+        if page.dtype.itemsize > 1 and page.parent.byteorder == ">":
+            raise fail(f"LERC in a big-endian file has its bytes swapped twice: {_RECODE}")
+        return [{"name": "imagecodecs_lerc"}]  # which also decodes the zstd or deflate around it
     if compression in _PICTURES:
         return [{"name": _PICTURES[compression]}]
     raise fail(f"its compression {_title(page.compression)} has no Zarr codec: {_RECODE}")
@@ -68,17 +71,26 @@ def inner_codecs(page: Any, fail: Callable[[str], Refused]) -> list[dict[str, An
 
 def is_raw(page: Any) -> bool:
     """Whether tiles or strips are the bytes of their pixels."""
-    return int(page.compression) == 1 and int(page.predictor) == 1
+    return int(page.compression) == 1 and int(page.predictor) == 1 and not _is_packed(page)
+
+
+def _is_packed(page: Any) -> bool:
+    """Whether pixels have fewer bits than the elements of an array."""
+    return int(page.compression) in _COMPRESSORS and page.bitspersample != page.dtype.itemsize * 8
 
 
 def _check_samples(page: Any, fail: Callable[[str], Refused]) -> None:
     dtype = page.dtype
     bits = page.bitspersample
-    if dtype is None or dtype.kind not in "uifc":
+    if dtype is None or dtype.kind not in "uifcb":
         raise fail(f"its pixels, of {bits} bits, are of a type that Zarr lacks")
-    of_element = dtype.itemsize * 8
-    if bits != of_element and int(page.compression) in _COMPRESSORS:
-        help_ = f"write it anew with {of_element} bits, for example by tifffile"
+    if _is_packed(page) and not (
+        bits in _PACKED_BITS
+        and dtype.kind in "ub"
+        and page.samplesperpixel == 1
+        and int(page.predictor) == 1
+    ):
+        help_ = f"write it anew with {dtype.itemsize * 8} bits, for example by tifffile"
         raise fail(f"its pixels of {bits} bits are packed, which no Zarr codec expresses: {help_}")
     if page.is_subsampled and int(page.compression) not in _JPEG:
         raise fail("its colours are subsampled without JPEG, which no Zarr codec expresses")
@@ -89,6 +101,10 @@ def _check_samples(page: Any, fail: Callable[[str], Refused]) -> None:
 def _predicted(page: Any, fail: Callable[[str], Refused]) -> list[dict[str, Any]]:
     """What makes bytes of pixels: predictor and byte order."""
     dtype = page.dtype
+    if _is_packed(page):
+        width = page.tilewidth if page.is_tiled else page.imagewidth
+        row = {"bitspersample": page.bitspersample, "runlen": width}  # each row begins with a byte
+        return [{"name": "imagecodecs_packints", "configuration": row}]
     order = "big" if page.parent.byteorder == ">" else "little"
     with_order = {"configuration": {"endian": order}} if dtype.itemsize > 1 else {}
     to_bytes = {"name": "bytes", **with_order}
@@ -98,7 +114,7 @@ def _predicted(page: Any, fail: Callable[[str], Refused]) -> list[dict[str, Any]
     predictor = int(page.predictor)
     if predictor == 1:
         return [to_bytes]
-    if predictor == 2 and dtype.kind in "ui":
+    if predictor == 2 and dtype.kind in "uif":  # of floats, differences of their bits
         return [{"name": "imagecodecs_delta", **along}, to_bytes]
     if predictor == 3 and dtype.kind == "f":
         return [{"name": "imagecodecs_floatpred", **along}]
@@ -123,15 +139,6 @@ def _jpeg(page: Any) -> dict[str, Any]:
             configuration["colorspace_data"] = "CMYK"
     with_configuration = {"configuration": configuration} if configuration else {}
     return {"name": "imagecodecs_jpeg", **with_configuration}
-
-
-def _lerc(page: Any, fail: Callable[[str], Refused]) -> list[dict[str, Any]]:
-    # LercParameters: (version, 0 | 1 deflate | 2 zstd), which compress the output of LERC once more.
-    parameters = page.tags.valueof(50674, (4, 0))
-    more = {0: [], 1: [_ZLIB], 2: [_ZSTD]}.get(int(parameters[1]))
-    if more is None:
-        raise fail(f"its LERC compression with the parameters {parameters} is not known")
-    return [{"name": "imagecodecs_lerc"}, *more]
 
 
 def _title(number: Any) -> str:
