@@ -5,6 +5,7 @@ ImageJ, pyramids in SubIFDs); this module says where each tile is, and refuses w
 `tiff_codecs` says how tiles are encoded, `tiff_metadata` what a file says beyond pixels. Used by `reading`.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from math import gcd, isfinite, isnan, prod
@@ -17,6 +18,9 @@ from zarrfuse.shards.arrange import split_rows
 from zarrfuse.shards.layout import MISSING, Extents, FileArray, Layout, Refused, codecs_text
 from zarrfuse.shards.tiff_codecs import inner_codecs, is_raw
 from zarrfuse.shards.tiff_metadata import attributes_of, scale_of
+
+# What tifffile logs of odd but readable files would be printed.
+logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 _LEAST_RAW_BYTES = 64 << 10
 """Of uncompressed strips, as many make an inner chunk: libtiff writes strips of 8 KiB, each of which would

@@ -58,7 +58,7 @@ def attributes_of(tiff: tifffile.TiffFile, page: Any) -> dict[str, Any]:
         if value:
             described[name] = value
     resolution = _resolution(page)
-    if resolution is not None:
+    if resolution is not None and resolution[2] != "none":
         described["resolution"] = {"x": resolution[0], "y": resolution[1], "unit": resolution[2]}
     found["tiff"] = described
     return found
