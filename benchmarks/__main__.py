@@ -14,6 +14,8 @@ from typing import NoReturn, TypeVar
 from benchmarks.datasets import QUICK, Sizes, write_datasets
 from benchmarks.image_arrays import QUICK_IMAGES, ImageSizes, write_image_arrays
 from benchmarks.images import OURS, ZARR, ImageMeasurements, ImageTable
+from benchmarks.indexing import QUICK_INDEXING, Indexing, IndexingSizes
+from benchmarks.indexing import markdown as indexing_markdown
 from benchmarks.measurements import Measurements, compiled_reader
 from benchmarks.peers import peers
 from benchmarks.remote import (
@@ -51,7 +53,13 @@ _WRITING_NAMES = ("write-parts", "write-chunk")
 _PEER_NAMES = ("peers-random-1", "peers-random-4", "peers-open-1", "peers-open-4")
 _REMOTE_ROWS = ("remote-sequential", "remote-random", "remote-list", "remote-small", "remote-plane")
 _REMOTE_NAMES = (*_REMOTE_ROWS, *(f"{name}-warm" for name in _REMOTE_ROWS), "remote-memory")
-_NAMES = (*_MOUNT_NAMES, *_PEER_NAMES, *_WRITING_NAMES, *_IMAGE_NAMES, *_REMOTE_NAMES)
+_INDEXING_NAMES = (
+    *("index", "index-again", "index-convert", "index-virtualizarr", "index-kerchunk"),
+)
+_NAMES = (
+    *(*_MOUNT_NAMES, *_PEER_NAMES, *_WRITING_NAMES),
+    *(*_IMAGE_NAMES, *_REMOTE_NAMES, *_INDEXING_NAMES),
+)
 
 
 def main() -> int:
@@ -107,6 +115,8 @@ def _measured(folder: Path, options: argparse.Namespace) -> str:
         tables.append(_beside_zarr_python(folder, options, reader))
     if set(options.only) & set(_REMOTE_NAMES):
         tables.append(_remote_beside_others(folder, options, reader))
+    if set(options.only) & set(_INDEXING_NAMES):
+        tables.append(_indexing_beside_others(folder, options))
     return "\n\n".join((machine(folder), *tables))
 
 
@@ -213,6 +223,19 @@ def _remote_beside_others(folder: Path, options: argparse.Namespace, reader: str
             all_of_them = list(remote_measurements(data, reader, caches, warm=False))
             memory = {mount.name: peak_memory_bytes(mount, all_of_them) for mount in cold}
     return RemoteTable(options.rounds, rows, memory, default_cache_bytes()).markdown()
+
+
+def _indexing_beside_others(folder: Path, options: argparse.Namespace) -> str:
+    _say("writing TIFF files")
+    indexing = Indexing(folder / "indexing", QUICK_INDEXING if options.quick else IndexingSizes())
+    chosen = [row for row in indexing.rows if row.name in options.only]
+    figures: dict[str, list[float]] = {row.name: [] for row in chosen}
+    for number in range(options.rounds):
+        for row in chosen:
+            _say(f"round {number + 1} of {options.rounds}: {row.title}")
+            figures[row.name].append(row.on())
+    rows = [(row, figures[row.name]) for row in chosen]
+    return indexing_markdown(options.rounds, rows, indexing.bytes_per_file)
 
 
 def _first_mounts(source: Path, mounts: tuple[FuseMount, ...]) -> int:
