@@ -41,7 +41,7 @@ class Layout:
     axes: tuple[str, ...]
     inner_shape: tuple[int, ...]
     codecs: str
-    fill_value: Any = 0
+    fill_value: Any = field(default=0, hash=False)  # of complex numbers it is a list
 
     def codec_list(self) -> list[dict[str, Any]]:
         """The codecs of an inner chunk, as in a `zarr.json`."""
