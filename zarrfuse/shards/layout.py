@@ -41,7 +41,7 @@ class Layout:
     axes: tuple[str, ...]
     inner_shape: tuple[int, ...]
     codecs: str
-    fill_value: Any = 0
+    fill_value: Any = field(default=0, hash=False)  # of complex numbers it is a list
 
     def fill_json(self) -> Any:
         """The fill value as in a `zarr.json`."""
