@@ -5,6 +5,7 @@ Used by `indexing`, and by `exporting` to check what it wrote. It must not know 
 
 import json
 from collections.abc import Iterator
+from math import prod
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -24,6 +25,8 @@ _NUMBERS = "iufcb"
 """The kinds of numpy's data types that are data types of Zarr, too."""
 _MOST_ELEMENTS = 4096
 """An attribute with more elements is data, not a description."""
+_MOST_CHUNKS = 1 << 27
+"""A file with more is damaged: their index alone would have 2 GiB."""
 _PLUMBING = frozenset({"CLASS", "DIMENSION_LABELS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"})
 """Attributes of the HDF5 library itself."""
 
@@ -49,7 +52,7 @@ def read_hdf5(name: str, file: BinaryIO, dataset: str | None = None) -> list[Fil
         with h5py.File(file, "r") as opened:
             chosen = _chosen(name, opened, dataset)
             array = _array(f"{name}: the dataset {chosen.name.lstrip('/')}", chosen)
-    except (KeyError, RuntimeError, ValueError) as error:
+    except (LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise Refused(f"{name}: cannot be read as HDF5: {error}") from error
     except OSError as error:
         if type(error) is not OSError or error.errno is not None:
@@ -166,6 +169,8 @@ def _data_type(of: str, chosen: Any) -> tuple[str, str | None]:
 
 def _chunks(of: str, chosen: Any) -> tuple[Extents, Extents]:
     grid = grid_of(chosen.shape, chosen.chunks)
+    if prod(grid) > _MOST_CHUNKS:
+        raise Refused(f"{of} has {prod(grid)} chunks, more than {_MOST_CHUNKS}")
     offsets: Extents = np.full(grid, MISSING, np.uint64)
     sizes: Extents = np.full(grid, MISSING, np.uint64)
     chunks = chosen.chunks

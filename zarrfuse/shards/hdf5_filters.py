@@ -77,7 +77,8 @@ def codecs_of(filters: Sequence[Filter], itemsize: int) -> list[dict[str, Any]]:
 
 
 def _codec(name: str, **configuration: Any) -> dict[str, Any]:
-    return {"name": name, "configuration": configuration} if configuration else {"name": name}
+    # zarr-python reads codecs of numcodecs only with a configuration, even an empty one.
+    return {"name": name, "configuration": configuration}
 
 
 def _first(values: Sequence[int], default: int) -> int:
