@@ -326,7 +326,10 @@ REFUSED: dict[str, tuple[Written, str]] = {
     "external": (external, "has its pixels in other files"),
     "virtual": (virtual, "has a virtual layout"),
     "lzf": (with_filter(compression="lzf"), "has the filter lzf (32000), which is no Zarr codec: "),
-    "advice": (with_filter(compression="lzf"), "write it again with h5repack -f GZIP=5"),
+    "by library": (with_filter(scaleoffset=0), "write it again with h5repack -f GZIP=5"),
+    # h5repack leaves such datasets out.
+    "by h5py": (with_filter(compression="lzf"), "write it again with h5py, compression='gzip'"),
+    "by plug-in": (with_filter(**hdf5plugin.Blosc2()), "h5py and the package hdf5plugin, comp"),
     "scaleoffset": (with_filter(scaleoffset=0), "has the filter scaleoffset (6)"),
     "blosc2": (with_filter(**hdf5plugin.Blosc2()), "has the filter blosc2 (32026)"),
     "bitshuffle": (with_filter(**hdf5plugin.Bitshuffle()), "has the filter bitshuffle (32008)"),
