@@ -1,4 +1,4 @@
-"""`zarrfuse index` killed at any moment: what is there reads right or not at all, and a second run ends it."""
+"""`zarrfuse index` killed at any moment: what is there reads right or not at all; a second run ends it."""
 
 import os
 import shutil

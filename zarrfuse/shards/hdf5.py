@@ -5,11 +5,12 @@ Used by `indexing`, and by `exporting` to check what it wrote. It must not know 
 
 import json
 from collections.abc import Iterator
+from math import prod
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from zarrfuse.shards.hdf5_filters import REWRITE, Filter, NoCodec, codecs_of
+from zarrfuse.shards.hdf5_filters import Filter, NoCodec, codecs_of, rewriting
 from zarrfuse.shards.layout import (
     MISSING,
     Extents,
@@ -24,6 +25,8 @@ _NUMBERS = "iufcb"
 """The kinds of numpy's data types that are data types of Zarr, too."""
 _MOST_ELEMENTS = 4096
 """An attribute with more elements is data, not a description."""
+_MOST_CHUNKS = 1 << 27
+"""A file with more is damaged: their index alone would have 2 GiB."""
 _PLUMBING = frozenset({"CLASS", "DIMENSION_LABELS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST"})
 """Attributes of the HDF5 library itself."""
 
@@ -49,7 +52,7 @@ def read_hdf5(name: str, file: BinaryIO, dataset: str | None = None) -> list[Fil
         with h5py.File(file, "r") as opened:
             chosen = _chosen(name, opened, dataset)
             array = _array(f"{name}: the dataset {chosen.name.lstrip('/')}", chosen)
-    except (KeyError, RuntimeError, ValueError) as error:
+    except (LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise Refused(f"{name}: cannot be read as HDF5: {error}") from error
     except OSError as error:
         if type(error) is not OSError or error.errno is not None:
@@ -105,21 +108,19 @@ def _array(of: str, chosen: Any) -> FileArray:
     try:
         codecs = [_bytes(endian), *codecs_of(filters, chosen.dtype.itemsize)]
     except NoCodec as error:
-        raise Refused(f"{of} {error}: write it again with {REWRITE}") from error
+        raise Refused(f"{of} {error}: write it again with {rewriting(filters)}") from error
     layout = created.get_layout()
     if created.get_external_count():
-        raise Refused(
-            f"{of} has its pixels in other files: write it again with h5repack -l CHUNK=..."
-        )
+        raise Refused(f"{of} has its pixels in other files: write it again with h5repack -l CONTI")
     if layout == h5py.h5d.CHUNKED:
         inner_shape = chosen.chunks
-        offsets, sizes = _chunks(of, chosen)
+        offsets, sizes = _chunks(of, chosen, filters)
     elif layout == h5py.h5d.CONTIGUOUS:
         inner_shape = chosen.shape
         offsets, sizes = _whole(of, chosen)
     else:
         kind = "virtual" if layout == h5py.h5d.VIRTUAL else "compact"
-        raise Refused(f"{of} has a {kind} layout: write it again with h5repack -l CHUNK=...")
+        raise Refused(f"{of} has a {kind} layout: write it again with h5repack -l CONTI")
     axes = _axes(chosen)
     return FileArray(
         layout=Layout(
@@ -164,8 +165,10 @@ def _data_type(of: str, chosen: Any) -> tuple[str, str | None]:
     return dtype.newbyteorder("=").name, endian
 
 
-def _chunks(of: str, chosen: Any) -> tuple[Extents, Extents]:
+def _chunks(of: str, chosen: Any, filters: list[Filter]) -> tuple[Extents, Extents]:
     grid = grid_of(chosen.shape, chosen.chunks)
+    if prod(grid) > _MOST_CHUNKS:
+        raise Refused(f"{of} has {prod(grid)} chunks, more than {_MOST_CHUNKS}")
     offsets: Extents = np.full(grid, MISSING, np.uint64)
     sizes: Extents = np.full(grid, MISSING, np.uint64)
     chunks = chosen.chunks
@@ -183,7 +186,7 @@ def _chunks(of: str, chosen: Any) -> tuple[Extents, Extents]:
         shown = "/".join(map(str, unfiltered[0]))
         raise Refused(
             f"{of} has {len(unfiltered)} chunks without some of its filters, the first of them {shown}:"
-            f" write it again with {REWRITE}"
+            f" write it again with {rewriting(filters)}"
         )
     return offsets, sizes
 

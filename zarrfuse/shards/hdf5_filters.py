@@ -11,16 +11,16 @@ from zarrfuse.shards.layout import Json
 
 DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
 BZIP2, BLOSC, ZSTD = 307, 32001, 32015
-
-REWRITE: Final = "h5repack -f GZIP=5"
-"""The program that writes a file again with a filter that has a codec."""
+_LZF: Final = 32000
+_LAST_OF_LIBRARY: Final = 255
+"""Filters with larger numbers are not part of the HDF5 library."""
 
 # Filters whose chunks no codec of zarr-python decodes.
 _WITHOUT_CODEC: Final[Mapping[int, str]] = {
     4: "szip",
     5: "nbit",
     6: "scaleoffset",
-    32000: "lzf",
+    _LZF: "lzf",
     32004: "lz4",
     32008: "bitshuffle",
     32013: "zfp",
@@ -49,7 +49,19 @@ class Filter:
     @property
     def needs_plug_in(self) -> bool:
         """Whether readers decode it only with a plug-in, such as the package hdf5plugin."""
-        return self.number > FLETCHER32
+        return self.number > _LAST_OF_LIBRARY
+
+
+def rewriting(filters: Sequence[Filter]) -> str:
+    """What writes a dataset with these filters again, with one that has a codec.
+
+    h5repack knows no filters but those of the HDF5 library, and leaves datasets with others out.
+    """
+    others = {each.number for each in filters if each.needs_plug_in}
+    if not others:
+        return "h5repack -f GZIP=5"
+    package = "h5py" if others == {_LZF} else "h5py and the package hdf5plugin"
+    return f"{package}, compression='gzip'"
 
 
 # -- filters -> codecs
@@ -77,7 +89,8 @@ def codecs_of(filters: Sequence[Filter], itemsize: int) -> list[dict[str, Any]]:
 
 
 def _codec(name: str, **configuration: Any) -> dict[str, Any]:
-    return {"name": name, "configuration": configuration} if configuration else {"name": name}
+    # zarr-python reads codecs of numcodecs only with a configuration, even an empty one.
+    return {"name": name, "configuration": configuration}
 
 
 def _first(values: Sequence[int], default: int) -> int:
