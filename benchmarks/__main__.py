@@ -53,9 +53,7 @@ _WRITING_NAMES = ("write-parts", "write-chunk")
 _PEER_NAMES = ("peers-random-1", "peers-random-4", "peers-open-1", "peers-open-4")
 _REMOTE_ROWS = ("remote-sequential", "remote-random", "remote-list", "remote-small", "remote-plane")
 _REMOTE_NAMES = (*_REMOTE_ROWS, *(f"{name}-warm" for name in _REMOTE_ROWS), "remote-memory")
-_INDEXING_NAMES = (
-    *("index", "index-again", "index-convert", "index-virtualizarr", "index-kerchunk"),
-)
+_INDEXING_NAMES = (*("index", "index-again", "index-convert", "index-kerchunk"),)
 _NAMES = (
     *(*_MOUNT_NAMES, *_PEER_NAMES, *_WRITING_NAMES),
     *(*_IMAGE_NAMES, *_REMOTE_NAMES, *_INDEXING_NAMES),

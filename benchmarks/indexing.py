@@ -1,9 +1,8 @@
 """What is measured of `zarrfuse index`, beside other ways to read a folder of TIFF files as Zarr.
 
 The files are tiled and not compressed. `tifffile + zarr-python` reads each and writes it as a shard, which
-copies all pixels; it does fewer files. VirtualiZarr (with virtual-tiff) and kerchunk list where the tiles
-are, as `zarrfuse index` does, but in memory: what they would store is not counted. Each is a process of its
-own, with all that it imports.
+copies all pixels; it does fewer files. kerchunk lists where the tiles are, as `zarrfuse index` does, but in
+memory: what it would store is not counted. Each is a process of its own, with all that it imports.
 """
 
 import re
@@ -46,17 +45,6 @@ array = zarr.create_array(sys.argv[2], shape=(len(paths), side, side), dtype="u2
                           chunks=(1, tile, tile), shards=(1, whole, whole), compressors=None)
 for number, path in enumerate(paths):
     array[number] = tifffile.imread(path)
-"""
-_VIRTUALIZARR = """
-import sys, warnings
-warnings.simplefilter("ignore")
-from pathlib import Path
-from obspec_utils.registry import ObjectStoreRegistry
-from obstore.store import LocalStore
-from virtual_tiff import VirtualTIFF
-registry = ObjectStoreRegistry({"file://": LocalStore()})
-parser = VirtualTIFF(ifd=0)
-listed = [parser(url=f"file://{path}", registry=registry) for path in sorted(Path(sys.argv[1]).iterdir())]
 """
 _KERCHUNK = """
 import sys, warnings
@@ -104,7 +92,7 @@ class Indexing:
         two = folder / "two"
         write_tiffs(two, 2)
         self._timed([*zarrfuse_command(), "index", str(two)])
-        for text in (_CONVERT, _VIRTUALIZARR, _KERCHUNK):
+        for text in (_CONVERT, _KERCHUNK):
             arguments = [str(two), str(folder / "warm"), str(_SIDE), str(_TILE)]
             self._timed([sys.executable, "-c", text, *arguments])
 
@@ -120,12 +108,6 @@ class Indexing:
                 "converted by tifffile and zarr-python",
                 few,
                 lambda: self._script(_CONVERT, self._out, _SIDE, _TILE),
-            ),
-            IndexingRow(
-                "index-virtualizarr",
-                "listed by VirtualiZarr",
-                few,
-                lambda: self._script(_VIRTUALIZARR),
             ),
             IndexingRow(
                 "index-kerchunk", "listed by kerchunk", few, lambda: self._script(_KERCHUNK)
