@@ -35,66 +35,6 @@ def indexed(folder: Path, *, way: str = "link", **options: Any) -> Any:
     return zarr.open(zarrfuse.open_store(out), mode="r")
 
 
-def cases() -> dict[str, tuple[np.ndarray, Options]]:
-    found: dict[str, tuple[np.ndarray, Options]] = {}
-    for compression in (None, "zlib", "zstd", "lzma", "lzw", "packbits"):
-        for order in "<>":
-            for predictor in (1, 2, 3):
-                name = f"{compression}-{order}-{predictor}"
-                written = {"compression": compression, "byteorder": order, "predictor": predictor}
-                if predictor == 3 and compression not in (None, "packbits"):
-                    found[name] = (FLOATS, {**TILES, **written})
-                elif predictor == 1 or (predictor == 2 and compression not in (None, "packbits")):
-                    found[name] = (GRAY, {**TILES, **written})
-                    found[f"{name}-rgb"] = (RGB, {**COLOUR, **written})
-                    found[f"{name}-planar"] = (PLANES, {**PLANAR, **written})
-                    found[f"{name}-strips"] = (GRAY, {"rowsperstrip": 32, **written})
-    for dtype in ("u1", "i1", "i2", "u4", "i4", "f2", "f8", "c8"):
-        found[dtype] = (GRAY.astype(dtype), TILES)
-    found["jpeg gray"] = (RGB[..., 0], {**TILES, "compression": "jpeg"})
-    found["jpeg rgb"] = (RGB, {**COLOUR, "compression": "jpeg"})
-    for compression in ("jpeg2000", "lerc", "png", "jpegxl", "jpegxr"):
-        found[compression] = (GRAY, {**TILES, "compression": compression})
-    for around in ("zstd", "deflate"):
-        arguments = {"compression": around}
-        found[f"lerc {around}"] = (
-            FLOATS,
-            {**TILES, "compression": "lerc", "compressionargs": arguments},
-        )
-    rgba = np.concatenate([RGB, RGB[..., :1]], -1)
-    found["webp"] = (RGB, {**COLOUR, "compression": "webp"})
-    found["webp rgba"] = (rgba, {**COLOUR, "compression": "webp", "extrasamples": ["unassalpha"]})
-    found["alpha"] = (rgba, {**COLOUR, "extrasamples": ["unassalpha"]})
-    found["one bit"] = (GRAY % 2 == 0, {"compression": "packbits", "photometric": "minisblack"})
-    found["12 bits"] = (GRAY % 4096, {"bitspersample": 12})
-    found["bigtiff"] = (GRAY, {**TILES, "bigtiff": True})
-    found["pages"] = (np.stack([GRAY, GRAY + 1, GRAY + 2]), {**TILES, "compression": "zstd"})
-    found["pages big-endian"] = (np.stack([GRAY, GRAY + 1]), {**TILES, "byteorder": ">"})
-    found["volume"] = (
-        np.stack([GRAY + n for n in range(32)]).astype("u1"),
-        {"tile": (16, 32, 32), "volumetric": True},
-    )
-    found["imagej"] = (np.stack([GRAY, GRAY + 1]), {"imagej": True})
-    found["one ifd"] = (np.stack([GRAY, GRAY + 1, GRAY + 2]), {"truncate": True})
-    found["short last strip"] = (GRAY[:91], {"rowsperstrip": 8})
-    found["small strips"] = (GRAY, {"rowsperstrip": 1})
-    palette = np.arange(3 * 256, dtype="u2").reshape(3, 256)
-    found["palette"] = (RGB[..., 0], {**TILES, "photometric": "palette", "colormap": palette})
-    return found
-
-
-@pytest.mark.parametrize("name", cases())
-def test_pixels_are_those_of_tifffile(tmp_path: Path, name: str) -> None:
-    pixels, options = cases()[name]
-    folder = tmp_path / "tiffs"
-    folder.mkdir()
-    tifffile.imwrite(folder / "a.tif", pixels, **options)
-    array = indexed(folder)
-    expected = tifffile.imread(folder / "a.tif")
-    np.testing.assert_array_equal(array[...], expected)
-    assert array.dtype == expected.dtype
-
-
 def test_dask_reads_what_was_indexed(tmp_path: Path) -> None:
     import dask.array
 
