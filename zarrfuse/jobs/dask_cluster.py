@@ -37,15 +37,22 @@ _LEAST_IN_FLIGHT = 32
 def on_cluster(address: str) -> Iterator["DaskCluster"]:
     """A connection to the Dask scheduler at `address`. Raises `JobsFailed`."""
     try:
-        from distributed import Client  # noqa: PLC0415  # takes 1 s
+        from distributed import Client, Security  # noqa: PLC0415  # takes 1 s
+        from distributed.comm import resolve_address  # noqa: PLC0415
     except ImportError as error:
         raise JobsFailed(
             f"the Dask scheduler {address} needs the package distributed: pip install 'zarrfuse[dask]'"
         ) from error
     with _silent_client():
         try:
+            # Asked before, since a client that cannot be made takes 20 s to end.
+            has_tls = Security().get_connection_args("client").get("ssl_context") is not None
+            if resolve_address(address).startswith(("tls://", "wss://")) and not has_tls:
+                raise ValueError("for TLS, set distributed.comm.tls in the configuration of Dask")
             client = Client(address, timeout=_CONNECT_S, set_as_default=False)
-        except Exception as error:  # of any kind: from the address, the network, TLS
+        except ValueError as error:
+            raise JobsFailed(f"the Dask scheduler {address} cannot be used: {error}") from error
+        except Exception as error:  # of any kind: from the network, or TLS
             raise JobsFailed(
                 f"the Dask scheduler {address} does not answer: {text_of(error)}"
             ) from error
