@@ -259,6 +259,10 @@ def test_the_work_of_a_worker_that_is_lost_is_done_by_another(cluster: str, tmp_
         assert list(jobs.map(work.kill_the_first, [tmp_path])) == ["done"]
 
 
+def _count_tasks(dask_scheduler: Any) -> int:
+    return len(dask_scheduler.tasks)
+
+
 def test_what_is_given_up_is_no_longer_known_to_the_cluster(cluster: str, tmp_path: Path) -> None:
     from distributed import Client
 
@@ -268,7 +272,7 @@ def test_what_is_given_up_is_no_longer_known_to_the_cluster(cluster: str, tmp_pa
             results = jobs.map(work.wait_for_file, items)
             assert next(results) == "first"
             results.close()
-        wait_for(lambda: not client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.tasks))
+        wait_for(lambda: client.run_on_scheduler(_count_tasks) == 0)
         (tmp_path / "go").touch()
 
 
@@ -361,8 +365,16 @@ def test_a_scheduler_that_ends_is_told_of(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL
     ) as scheduler:
-        wait_for(file.exists)
-        with open_jobs(scheduler=json.loads(file.read_text())["address"]) as jobs:
-            threading.Thread(target=scheduler.kill, daemon=True).start()
-            with pytest.raises(JobsFailed, match="the Dask cluster"):
-                list(jobs.map(work.square, [1]))
+
+        def items() -> Iterator[int]:
+            yield 1
+            scheduler.kill()
+
+        try:
+            wait_for(lambda: file.exists() and file.read_text().endswith("}"))
+            address = json.loads(file.read_text())["address"]
+            told = f"^the connection to the Dask cluster {address} was lost$"
+            with open_jobs(scheduler=address) as jobs, pytest.raises(JobsFailed, match=told):
+                list(jobs.map(work.square, items()))
+        finally:
+            scheduler.kill()

@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import islice
@@ -122,9 +123,10 @@ class DaskCluster:
         """All futures that have finished, at least one."""
         done: list[Future] = []
         while not done:
-            with suppress(Empty):
+            try:
                 done.append(finished.get(timeout=_LOOK_EVERY_S))
-            self._look()
+            except Empty:
+                self._look()
         with suppress(Empty):
             while True:
                 done.append(finished.get_nowait())
@@ -138,6 +140,8 @@ class DaskCluster:
         """Count the workers from time to time, and tell once of a cluster that has none."""
         if time.monotonic() < self._look_at:
             return
+        if self._client.status != "running":  # it connects again, but has given up all futures
+            raise JobsFailed(f"the connection to {self.name} was lost")
         with self._failures():
             self._threads = sum(self._client.nthreads().values())
         self._look_at = time.monotonic() + _LOOK_EVERY_S
@@ -157,7 +161,7 @@ class DaskCluster:
                 f"on {self.name} several workers were killed over the same work, perhaps because memory is "
                 "short"
             ) from error
-        except asyncio.CancelledError as error:
+        except (CancelledError, asyncio.CancelledError) as error:
             raise JobsFailed(f"the connection to {self.name} was lost") from error
         except Exception as error:
             raise JobsFailed(f"{self.name} has failed: {text_of(error)}") from error
