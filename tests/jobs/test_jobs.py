@@ -186,8 +186,43 @@ def _interrupt_when(condition: Callable[[], bool]) -> None:
 
 
 def test_a_process_that_is_killed_is_told_of() -> None:
-    with open_jobs(2) as jobs, pytest.raises(JobsFailed, match="one of the 2 processes that work"):
+    with (
+        open_jobs(2) as jobs,
+        pytest.raises(JobsFailed, match=r"one of the processes that work was killed \(SIGKILL\)"),
+    ):
         list(jobs.map(work.kill_itself, range(100)))
+
+
+def test_large_items_and_results_can_be_given_up_at_any_moment() -> None:
+    with open_jobs(2) as jobs:
+        for given in range(8):
+            results = jobs.map(work.twice, itertools.repeat(bytes(1 << 20)))
+            assert {len(next(results)) for _ in range(given)} <= {2 << 20}
+            results.close()
+        assert len(list(jobs.map(work.twice, [bytes(1 << 20)] * 5))) == 5
+
+
+def test_an_idle_process_that_is_killed_is_told_of() -> None:
+    with open_jobs(2) as jobs:
+        for process in set(jobs.map(work.process_of, range(10))):
+            os.kill(process, signal.SIGKILL)
+            wait_for(partial(ended, process))
+        with pytest.raises(JobsFailed, match="SIGKILL"):
+            list(jobs.map(work.process_of, range(10)))
+
+
+def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "tifffile.py").write_text("raise SystemExit('a stranger')")
+    (tmp_path / "struct.py").write_text("raise SystemExit('a stranger')")
+    program = (
+        "import sys; sys.path[:] = sys.argv[1:]\n"
+        "import work\nfrom zarrfuse.jobs.opening import open_jobs\n"
+        "with open_jobs(2) as jobs:\n    print(list(jobs.map(work.square, [3])))\n"
+    )
+    paths = [str(Path(__file__).parent), str(Path(zarrfuse.__file__).parents[1])]
+    command = [sys.executable, "-P", "-c", program, *paths, *filter(None, sys.path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[9]\n", "")
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -224,6 +259,10 @@ def test_the_work_of_a_worker_that_is_lost_is_done_by_another(cluster: str, tmp_
         assert list(jobs.map(work.kill_the_first, [tmp_path])) == ["done"]
 
 
+def _count_tasks(dask_scheduler: Any) -> int:
+    return len(dask_scheduler.tasks)
+
+
 def test_what_is_given_up_is_no_longer_known_to_the_cluster(cluster: str, tmp_path: Path) -> None:
     from distributed import Client
 
@@ -233,7 +272,7 @@ def test_what_is_given_up_is_no_longer_known_to_the_cluster(cluster: str, tmp_pa
             results = jobs.map(work.wait_for_file, items)
             assert next(results) == "first"
             results.close()
-        wait_for(lambda: not client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.tasks))
+        wait_for(lambda: client.run_on_scheduler(_count_tasks) == 0)
         (tmp_path / "go").touch()
 
 
@@ -241,10 +280,18 @@ def test_a_scheduler_that_does_not_answer_is_told_of(monkeypatch: pytest.MonkeyP
     from zarrfuse.jobs import dask_cluster as module
 
     monkeypatch.setattr(module, "_CONNECT_S", 0.3)
-    for address in ("tcp://127.0.0.1:1", "carrier-pigeon://roof"):
-        told = f"^the Dask scheduler {address} does not answer: "
-        with pytest.raises(JobsFailed, match=told), open_jobs(scheduler=address):
-            pass
+    told = "^the Dask scheduler tcp://127.0.0.1:1 does not answer: "
+    with pytest.raises(JobsFailed, match=told), open_jobs(scheduler="tcp://127.0.0.1:1"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "address", ["carrier-pigeon://roof", "host", "tcp://host:port", "tls://127.0.0.1:1"]
+)
+def test_an_address_that_cannot_be_used_is_told_of(address: str) -> None:
+    told = f"^the Dask scheduler {address} cannot be used: "
+    with pytest.raises(JobsFailed, match=told), open_jobs(scheduler=address):
+        pass
 
 
 def test_a_missing_package_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,8 +365,16 @@ def test_a_scheduler_that_ends_is_told_of(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*command, "--scheduler-file", str(file)], stderr=subprocess.DEVNULL
     ) as scheduler:
-        wait_for(file.exists)
-        with open_jobs(scheduler=json.loads(file.read_text())["address"]) as jobs:
-            threading.Thread(target=scheduler.kill, daemon=True).start()
-            with pytest.raises(JobsFailed, match="the Dask cluster"):
-                list(jobs.map(work.square, [1]))
+
+        def items() -> Iterator[int]:
+            yield 1
+            scheduler.kill()
+
+        try:
+            wait_for(lambda: file.exists() and file.read_text().endswith("}"))
+            address = json.loads(file.read_text())["address"]
+            told = f"^the connection to the Dask cluster {address} was lost$"
+            with open_jobs(scheduler=address) as jobs, pytest.raises(JobsFailed, match=told):
+                list(jobs.map(work.square, items()))
+        finally:
+            scheduler.kill()

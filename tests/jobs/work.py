@@ -20,6 +20,10 @@ def square(number: int) -> int:
     return number * number
 
 
+def twice(data: bytes) -> bytes:
+    return data + data
+
+
 def process_of(_: object) -> int:
     return os.getpid()
 

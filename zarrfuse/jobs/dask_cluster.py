@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from itertools import islice
@@ -37,15 +38,22 @@ _LEAST_IN_FLIGHT = 32
 def on_cluster(address: str) -> Iterator["DaskCluster"]:
     """A connection to the Dask scheduler at `address`. Raises `JobsFailed`."""
     try:
-        from distributed import Client  # noqa: PLC0415  # takes 1 s
+        from distributed import Client, Security  # noqa: PLC0415  # takes 1 s
+        from distributed.comm import resolve_address  # noqa: PLC0415
     except ImportError as error:
         raise JobsFailed(
             f"the Dask scheduler {address} needs the package distributed: pip install 'zarrfuse[dask]'"
         ) from error
     with _silent_client():
         try:
+            # Asked before, since a client that cannot be made takes 20 s to end.
+            has_tls = Security().get_connection_args("client").get("ssl_context") is not None
+            if resolve_address(address).startswith(("tls://", "wss://")) and not has_tls:
+                raise ValueError("for TLS, set distributed.comm.tls in the configuration of Dask")
             client = Client(address, timeout=_CONNECT_S, set_as_default=False)
-        except Exception as error:  # of any kind: from the address, the network, TLS
+        except ValueError as error:
+            raise JobsFailed(f"the Dask scheduler {address} cannot be used: {error}") from error
+        except Exception as error:  # of any kind: from the network, or TLS
             raise JobsFailed(
                 f"the Dask scheduler {address} does not answer: {text_of(error)}"
             ) from error
@@ -115,9 +123,10 @@ class DaskCluster:
         """All futures that have finished, at least one."""
         done: list[Future] = []
         while not done:
-            with suppress(Empty):
+            try:
                 done.append(finished.get(timeout=_LOOK_EVERY_S))
-            self._look()
+            except Empty:
+                self._look()
         with suppress(Empty):
             while True:
                 done.append(finished.get_nowait())
@@ -131,6 +140,8 @@ class DaskCluster:
         """Count the workers from time to time, and tell once of a cluster that has none."""
         if time.monotonic() < self._look_at:
             return
+        if self._client.status != "running":  # it connects again, but has given up all futures
+            raise JobsFailed(f"the connection to {self.name} was lost")
         with self._failures():
             self._threads = sum(self._client.nthreads().values())
         self._look_at = time.monotonic() + _LOOK_EVERY_S
@@ -150,7 +161,7 @@ class DaskCluster:
                 f"on {self.name} several workers were killed over the same work, perhaps because memory is "
                 "short"
             ) from error
-        except asyncio.CancelledError as error:
+        except (CancelledError, asyncio.CancelledError) as error:
             raise JobsFailed(f"the connection to {self.name} was lost") from error
         except Exception as error:
             raise JobsFailed(f"{self.name} has failed: {text_of(error)}") from error

@@ -3,6 +3,9 @@
 Owns how the processes start and end: Ctrl-C is for this process alone, and they end with it, whatever ends
 it. They are forked by the fork server of `multiprocessing`, which imports the module of the work once; it
 stays until this process ends, and takes no work.
+
+Each process has a pipe and one item at a time. A `ProcessPoolExecutor` has one pipe for all results: a
+process that is killed while it writes a result makes its `shutdown` wait forever.
 """
 
 import multiprocessing
@@ -10,12 +13,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 from multiprocessing import connection, forkserver
+from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
@@ -23,8 +25,7 @@ from zarrfuse.errors import JobsFailed
 from zarrfuse.jobs.base import A, B
 from zarrfuse.jobs.outcome import attempted, packed, result_of
 
-_AHEAD = 2
-"""Items in flight for each process: one that is worked on, and the next one."""
+_END_S = 2.0
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
@@ -33,8 +34,8 @@ class Processes:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._pool: ProcessPoolExecutor | None = None
-        self._in_flight: set[Future[bytes]] = set()
+        self._all: list[_Process] = []
+        self._idle: list[_Process] = []
 
     @property
     def name(self) -> str:
@@ -50,67 +51,98 @@ class Processes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        if any(not future.done() for future in self._in_flight):
-            _kill(pool)
-        pool.shutdown(wait=True, cancel_futures=True)
+        idle, self._idle = self._idle, []
+        for process in self._all:
+            if process in idle:
+                process.dismiss()
+            else:
+                process.kill()
+        for process in self._all:
+            process.join()
+        self._all = []
 
     def map(self, work: Callable[[A], B], items: Iterable[A]) -> Generator[B, None, None]:
-        """See `base.Jobs`."""
-        pool = self._started(work)
+        """See `base.Jobs`. Processes that are at work when it is given up are killed."""
         packed_work = packed(work)
         todo = iter(items)
-        mine: set[Future[bytes]] = set()
+        busy: dict[Any, _Process] = {}
         try:
             while True:
-                for item in islice(todo, self._count * _AHEAD - len(mine)):
-                    future = self._submitted(pool, packed_work, packed(item))
-                    mine.add(future)
-                    self._in_flight.add(future)
-                if not mine:
+                for item in islice(todo, self._count - len(busy)):
+                    packed_item = packed(item)
+                    process = self._taken(work)
+                    busy[process.pipe] = process
+                    process.begin(packed_work, packed_item)
+                if not busy:
                     return
-                done, mine = wait(mine, return_when=FIRST_COMPLETED)
-                self._in_flight -= done
-                for future in done:
-                    yield result_of(self._outcome(future))
+                for pipe in connection.wait(list(busy)):
+                    outcome = busy[pipe].outcome()
+                    self._idle.append(busy.pop(pipe))
+                    yield result_of(outcome)
         finally:
-            # One that has begun stays in `_in_flight`: at the end of the block its process is killed.
-            self._in_flight -= {future for future in mine if future.cancel()}
+            for process in busy.values():
+                process.kill()
+            for process in busy.values():
+                process.join()
+            self._all = [process for process in self._all if process not in busy.values()]
 
-    def _started(self, work: Callable[..., Any]) -> ProcessPoolExecutor:
-        if self._pool is None:
-            _start_fork_server(work)
-            self._pool = ProcessPoolExecutor(
-                self._count,
-                mp_context=multiprocessing.get_context("forkserver"),
-                initializer=_prepare_process,
-            )
-        return self._pool
+    def _taken(self, work: Callable[..., Any]) -> "_Process":
+        if self._idle:
+            return self._idle.pop()
+        _start_fork_server(work)
+        process = _Process()
+        self._all.append(process)
+        return process
 
-    def _submitted(self, pool: ProcessPoolExecutor, work: bytes, item: bytes) -> Future[bytes]:
+
+class _Process:
+    """One process that works, and this side of its pipe."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("forkserver")
+        self.pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=[theirs], name="zarrfuse-work")
+        self._process.start()
+        theirs.close()  # else the pipe does not end with the process
+
+    def begin(self, work: bytes, item: bytes) -> None:
+        """Give work to the process, which must have none."""
         try:
-            return pool.submit(attempted, work, item)
-        except BrokenProcessPool as error:
-            raise self._killed() from error
+            self.pipe.send_bytes(work)
+            self.pipe.send_bytes(item)
+        except OSError as error:
+            raise self._ended() from error
 
-    def _outcome(self, future: Future[bytes]) -> bytes:
+    def outcome(self) -> bytes:
+        """Wait for the outcome of the work."""
         try:
-            return future.result()
-        except BrokenProcessPool as error:
-            raise self._killed() from error
+            return self.pipe.recv_bytes()
+        except (EOFError, OSError) as error:
+            raise self._ended() from error
 
-    def _killed(self) -> JobsFailed:
-        return JobsFailed(
-            f"one of the {self.name} that work was killed, perhaps because memory is short: try fewer"
-        )
+    def dismiss(self) -> None:
+        """Let the process end, which must have no work."""
+        self.pipe.close()
 
+    def kill(self) -> None:
+        """End the process whatever it does."""
+        self._process.kill()
+        self.pipe.close()
 
-def _kill(pool: ProcessPoolExecutor) -> None:
-    """End the processes of a pool, whatever they do. Python 3.14 has `kill_workers` for that."""
-    for process in list((pool._processes or {}).values()):
-        process.kill()
+    def join(self) -> None:
+        """Wait until the process has ended."""
+        self._process.join(_END_S)
+        self._process.kill()
+        self._process.join()
+
+    def _ended(self) -> JobsFailed:
+        self._process.join(_END_S)
+        status = self._process.exitcode
+        if status is not None and status < 0:
+            how = f"was killed ({signal.Signals(-status).name}), perhaps because memory is short"
+        else:
+            how = f"ended with status {status}"
+        return JobsFailed(f"one of the processes that work {how}")
 
 
 def _start_fork_server(work: Callable[..., Any]) -> None:
@@ -148,16 +180,20 @@ def _safe_path() -> Iterator[None]:
             os.environ[_SAFE_PATH] = before
 
 
-def _prepare_process() -> None:
-    """In a process that works, before its first work."""
+def _work(pipe: Connection) -> None:
+    """In a process that works: do what arrives, until the other side closes the pipe."""
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # if another part of the program began the fork server
     threading.Thread(target=_end_with_parent, name="zarrfuse-parent", daemon=True).start()
+    with suppress(EOFError, OSError):
+        while True:
+            work = pipe.recv_bytes()
+            pipe.send_bytes(attempted(work, pipe.recv_bytes()))
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends: it would wait for work forever if that was killed."""
+    """End this process when its parent ends, also in the middle of work."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])
