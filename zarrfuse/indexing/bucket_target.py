@@ -96,7 +96,7 @@ class BucketTarget(Target):
         return younger > 0 if in_place else younger >= 0
 
     def is_same(self, main: Entry, file: FoundFile) -> bool:
-        """See `Target`. A copy is younger than the file, in seconds; within one, the file may have changed."""
+        """See `Target`. A copy is younger by a second: within one, the file may have changed again."""
         younger = main.mtime_ns // _SECOND > file.mtime_ns // _SECOND
         return main.size == file.size and younger
 
