@@ -1,4 +1,4 @@
-"""`zarrfuse index` killed at any moment: what is there reads right or not at all; a second run ends it."""
+"""`zarrfuse index`, killed: what is there reads right or not at all, and a second run ends the work."""
 
 import os
 import shutil
@@ -19,9 +19,9 @@ from tiff_folders import SHAPE, pixels, same_tree, tree, write_series, write_tif
 
 import zarrfuse
 
-COUNT = 200
+COUNT = 100
 KILLS = 50
-TAKES_S = 0.15
+TAKES_S = 0.1
 """To write the dataset takes about so long."""
 MISSING = np.zeros(SHAPE, "uint16")
 

@@ -96,10 +96,9 @@ class BucketTarget(Target):
         return younger > 0 if in_place else younger >= 0
 
     def is_same(self, main: Entry, file: FoundFile) -> bool:
-        """See `Target`. A copy has the ETag of the file, or is younger."""
-        same_tag = main.mtime_ns % _SECOND == file.mtime_ns % _SECOND
+        """See `Target`. A copy is younger by a second: within one, the file may have changed again."""
         younger = main.mtime_ns // _SECOND > file.mtime_ns // _SECOND
-        return main.size == file.size and (same_tag or younger)
+        return main.size == file.size and younger
 
     def sync(self) -> None:
         """See `Target`. Each request is durable."""

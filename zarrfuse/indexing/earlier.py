@@ -48,6 +48,13 @@ class Earlier:
         return next((record for record in found if record is not None), None)
 
     @property
+    def suffix(self) -> str:
+        """The ending of the keys of chunks; there is an array."""
+        document = self.documents[join(self.levels[0], DOCUMENT)]
+        suffix: str = document["chunk_key_encoding"]["configuration"]["suffix"]
+        return suffix
+
+    @property
     def levels(self) -> list[str]:
         """The paths of the arrays, the largest first."""
         paths = [

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from zarrfuse.config import RemoteConfig
 from zarrfuse.spec.paths import join
-from zarrfuse.stores.base import Entry, Kind, Reader, Store
+from zarrfuse.stores.base import UNKNOWN_SIZE, Entry, Kind, Reader, Store
 from zarrfuse.stores.opening import is_url, open_store
 
 _LOCAL_BUFFER = 4 << 10
@@ -50,7 +50,9 @@ class Files:
         """All files, except those below the folder `left_out` and in hidden folders, in order of names."""
         for path, entry in walk(self.store, enter=self._is_own):
             if not (left_out and path.startswith(f"{left_out}/")):
-                yield FoundFile(path, entry.size, entry.mtime_ns)
+                # A listing as HTML has no sizes.
+                known = self.store.stat(path) if entry.size == UNKNOWN_SIZE else entry
+                yield FoundFile(path, known.size, known.mtime_ns)
 
     def open(self, path: str) -> "CountedFile":
         """A file, open for reading. Raises what the store raises."""

@@ -173,7 +173,7 @@ def _named(
         if keys is not None and all(path.endswith(ending) for path in paths):
             encoding, ndim = keys
             return _as_keys(paths, ending, encoding, ndim)
-        pattern = guess_pattern(paths)
+        pattern = _guessed(paths)
     else:
         pattern = parse_pattern(text if text is not None else earlier[0])  # type: ignore[index]
     values = [pattern.values(path) for path in paths]
@@ -187,6 +187,15 @@ def _named(
     origin = _of_words(origin, pattern)
     naming = Naming(pattern.text, pattern.fields, pattern.words, origin, guessed=text is None)
     return naming, values
+
+
+def _guessed(paths: Sequence[str]) -> Pattern:
+    """The pattern of files that may have different endings."""
+    endings = [ending_of(path) for path in paths]
+    if len(set(endings)) < 2:
+        return guess_pattern(paths)
+    stems = [path.removesuffix(ending) for path, ending in zip(paths, endings, strict=True)]
+    return parse_pattern(guess_pattern(stems).text + ".*")
 
 
 def _of_words(origin: Origin, pattern: Pattern) -> Origin:

@@ -7,6 +7,7 @@ rest. Used by `cli` and `zarrfuse.index`.
 from collections.abc import Sequence
 from contextlib import closing
 
+from zarrfuse.errors import SourceError
 from zarrfuse.indexing.dataset import DOCUMENT
 from zarrfuse.indexing.earlier import Earlier, earlier_of
 from zarrfuse.indexing.files import Files, FoundFile
@@ -16,7 +17,7 @@ from zarrfuse.indexing.names import parse_pattern
 from zarrfuse.indexing.ngff import check_dimensions
 from zarrfuse.indexing.opening import target_of
 from zarrfuse.indexing.options import Options, Summary
-from zarrfuse.indexing.places import FILE_ENDINGS, Places, places_of
+from zarrfuse.indexing.places import Places, places_of
 from zarrfuse.indexing.progress import Progress
 from zarrfuse.indexing.update import IndexingError, Update, stored_summary
 from zarrfuse.jobs.opening import open_jobs
@@ -31,11 +32,18 @@ def index(options: Options, progress: Progress) -> Summary | None:
     """
     files = Files(options.folder, options.remote)
     beside = _beside(options.folder)
-    found = list(files.found(_below(options.folder, options.out or beside)))
     target = target_of(options.out or beside, options.remote, options.way)
     earlier = earlier_of(target)
     moved = earlier.record if earlier.record is not None and earlier.record.moved else None
-    if moved is not None and not _may_belong(found, options.pattern or moved.pattern):
+    try:
+        found = list(files.found(_below(options.folder, options.out or beside)))
+    except SourceError:
+        if moved is None:
+            raise
+        found = []  # a bucket has no empty folders
+    if moved is not None and not _may_belong(
+        found, options.pattern or moved.pattern, earlier.suffix
+    ):
         # All files were moved, maybe by a run that was killed then.
         if earlier.is_begun and not options.dry_run:
             target.end()
@@ -89,12 +97,10 @@ def _beside(folder: str) -> str:
     return folder.rstrip("/") + ".zarr"
 
 
-def _may_belong(found: Sequence[FoundFile], pattern: str) -> bool:
+def _may_belong(found: Sequence[FoundFile], pattern: str, suffix: str) -> bool:
+    """Whether there is a file that is to be indexed, or one that has a wrong name."""
     parsed = parse_pattern(pattern)
-    return any(
-        parsed.values(file.path) is not None or file.path.lower().endswith(FILE_ENDINGS)
-        for file in found
-    )
+    return any(parsed.values(file.path) is not None or file.path.endswith(suffix) for file in found)
 
 
 def _below(folder: str, out: str) -> str:

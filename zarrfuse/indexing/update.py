@@ -155,7 +155,7 @@ class Update:
         if (
             (paths != [""]) != self.as_group
             or tuple(document["dimension_names"]) != self.dimensions.names
-            or document["chunk_key_encoding"]["configuration"]["suffix"] != self.places.ending
+            or earlier.suffix != self.places.ending
         ):
             return False
         wanted = set()
