@@ -3,8 +3,6 @@
 `LAYOUTS` has a function for each: it writes a file to a path, with other pixels for each `seed`.
 """
 
-import functools
-import struct
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
