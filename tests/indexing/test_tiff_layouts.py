@@ -1,4 +1,4 @@
-"""Files of every layout that `zarrfuse index` takes: read as an array, they have the pixels of tifffile.
+"""Files of every layout that `zarrfuse index` takes have, as an array, the pixels that tifffile reads.
 
 Image codecs are exact too: the same library decodes, also what was stored with a loss.
 """

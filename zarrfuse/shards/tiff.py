@@ -16,12 +16,14 @@ import tifffile
 
 from zarrfuse.shards.arrange import split_rows
 from zarrfuse.shards.layout import MISSING, Extents, FileArray, Layout, Refused, codecs_text
+from zarrfuse.shards.tiff_chain import check_pages
 from zarrfuse.shards.tiff_codecs import inner_codecs, is_raw
 from zarrfuse.shards.tiff_metadata import attributes_of, scale_of
 
 # What tifffile logs of odd but readable files would be printed.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
+_LONGEST_REASON = 200
 _LEAST_RAW_BYTES = 64 << 10
 """Of uncompressed strips, as many make an inner chunk: libtiff writes strips of 8 KiB, each of which would
 cost a reader a request."""
@@ -40,16 +42,18 @@ def read_tiff(name: str, file: BinaryIO) -> list[FileArray]:
 
     try:
         with tifffile.TiffFile(file, name=name, _multifile=False) as tiff:
+            check_pages(tiff, fail)
             size = tiff.filehandle.size
-            series = _first_series(tiff, fail)
-            levels = [_Image(tiff, level, size, fail).read() for level in series.levels]
-    except Refused:
-        raise
-    except OSError:
+            levels = _first_series(tiff, fail).levels
+            return [
+                _Image(tiff, levels[0], level, number, size, fail).read()
+                for number, level in enumerate(levels)
+            ]
+    except (Refused, OSError):
         raise
     except Exception as error:  # whatever tifffile raises for what is damaged
-        raise fail(f"is not a TIFF file that can be read: {error}") from error
-    return levels
+        reason = " ".join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
+        raise fail(f"is not a TIFF file that can be read: {reason}") from error
 
 
 def _first_series(tiff: tifffile.TiffFile, fail: Callable[[str], Refused]) -> Any:
@@ -61,16 +65,23 @@ def _first_series(tiff: tifffile.TiffFile, fail: Callable[[str], Refused]) -> An
     for other in others:
         found = other.keyframe
         if (found.shape, found.dtype) == (page.shape, page.dtype):
-            difference = _difference(page, found) or "metadata of its own"
-            raise fail(f"page {found.index} has {difference}, and page {page.index} has not")
+            difference = _difference(page, found)
+            if difference is not None:
+                raise fail(f"page {found.index} has {difference}, and page {page.index} has not")
     return first
 
 
 class _Image:
-    """One level of an image: its pages, which must be alike."""
+    """Level `number` of an image: its pages, which must be alike."""
 
     def __init__(
-        self, tiff: tifffile.TiffFile, series: Any, size: int, fail: Callable[[str], Refused]
+        self,
+        tiff: tifffile.TiffFile,
+        finest: Any,
+        series: Any,
+        number: int,
+        size: int,
+        fail: Callable[[str], Refused],
     ) -> None:
         self._tiff = tiff
         self._series = series
@@ -78,9 +89,12 @@ class _Image:
         self._fail = fail
         pages = list(series.pages)
         self._axes, self._shape = str(series.axes), tuple(series.shape)
-        if any(page is None for page in pages):  # an OME-TIFF, of which other files have the rest
-            pages = list(tiff.pages)
-            self._axes, self._shape = "", ()
+        if any(page is None for page in finest.pages):
+            # An OME-TIFF, of which other files have the rest.
+            pages, self._axes, self._shape = _present(tiff, finest)
+            if number:
+                pages = [page.pages[number - 1] for page in pages]
+                self._shape = self._shape and (*self._shape[:-2], *pages[0].shape)
         self._pages = [page.aspage() for page in pages]
         self._page = self._pages[0]
 
@@ -90,6 +104,8 @@ class _Image:
             if difference := _difference(page, other):
                 raise fail(f"page {number} has {difference}, and page 0 has not")
         codecs = inner_codecs(page, fail)
+        if 0 in (*page.shape, *page.chunks) or (not page.is_tiled and not page.rowsperstrip):
+            raise fail("has an image without pixels, or tiles without any")
         axes, shape = self._dimensions()
         more = len(shape) - len(page.shape)
         planes = prod(shape[:more])
@@ -156,6 +172,8 @@ class _Image:
         page, start = self._page, self._series.dataoffset
         if start is None or not is_raw(page) or page.is_tiled:
             raise self._fail(f"has one page for {planes} planes that are not behind each other")
+        if start + planes * page.nbytes > self._size:  # before any memory is taken for them
+            raise self._fail(f"is cut off: its {planes} planes reach beyond its {self._size} bytes")
         first = np.array(page.dataoffsets, np.uint64) - np.uint64(page.dataoffsets[0])
         step = np.uint64(page.nbytes)
         plane = np.arange(planes, dtype=np.uint64)[:, np.newaxis] * step + np.uint64(start)
@@ -173,6 +191,31 @@ class _Image:
             if (sizes[stored] < np.uint64(inner_bytes)).any():
                 raise self._fail(f"has a tile or strip of less than {inner_bytes} bytes")
             sizes[stored] = np.uint64(inner_bytes)
+
+
+def _present(tiff: tifffile.TiffFile, series: Any) -> tuple[list[Any], str, tuple[int, ...]]:
+    """(pages, axes, shape) of what this file has of an image that is in several files.
+
+    Without axes and shape, if the pages are no range along each axis.
+    """
+    here = [at for at, page in enumerate(series.pages) if page is not None]
+    if not here:  # of another image that the metadata describe
+        return list(tiff.pages), "", ()
+    pages = [series.pages[at] for at in here]
+    own = len(pages[0].shape)
+    more, letters = series.shape[: len(series.shape) - own], series.axes[: len(series.axes) - own]
+    if tuple(series.shape[len(more) :]) != tuple(pages[0].shape) or prod(more) != len(series.pages):
+        return pages, "", ()
+    coords = np.unravel_index(here, more)
+    lengths = [int(along.max() - along.min()) + 1 for along in coords]
+    if prod(lengths) != len(here):
+        return pages, "", ()
+    kept = [at for at, length in enumerate(lengths) if length > 1]
+    return (
+        pages,
+        "".join(letters[at] for at in kept) + series.axes[len(letters) :],
+        (*(lengths[at] for at in kept), *pages[0].shape),
+    )
 
 
 def _inner_shape(page: Any) -> tuple[int, ...]:
@@ -237,7 +280,7 @@ _COMPARED: Sequence[str] = (
 def _difference(page: Any, other: Any) -> str | None:
     for name in _COMPARED:
         if getattr(page, name) != getattr(other, name):
-            return f"the {name} {getattr(other, name)!r}"
+            return f"the {name} {getattr(other, name)!r:.80}"
     return None
 
 
