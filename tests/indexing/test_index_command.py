@@ -45,7 +45,7 @@ def test_what_the_command_says(tmp_path: Path) -> None:
         (["--dims", "a,b"], 1, "--dims a,b lacks the field t"),
         (["--jobs", "0"], 2, "--jobs"),
         (["--out", "http://127.0.0.1:1/a"], 1, "http://127.0.0.1:1/a cannot be written"),
-        (["--scheduler", "nonsense://x"], 1, "the Dask scheduler nonsense://x does not answer"),
+        (["--scheduler", "nonsense://x"], 1, "the Dask scheduler nonsense://x cannot be used"),
     ],
 )
 def test_what_is_refused_writes_nothing(
@@ -136,7 +136,7 @@ def test_from_python(tmp_path: Path) -> None:
     assert read(tmp_path / "b").shape == (3, 32, 16)
     with pytest.raises(ZarrfuseError, match="no file has a name like"):
         zarrfuse.index(tmp_path / "a", pattern="q{t}.tif")
-    with pytest.raises(JobsFailed, match="does not answer"):
+    with pytest.raises(JobsFailed, match="cannot be used"):
         zarrfuse.index(tmp_path / "a", scheduler="nonsense://x")
 
 

@@ -5,6 +5,8 @@ Image codecs are exact too: the same library decodes, also what was stored with 
 
 import hashlib
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dask.array
@@ -13,6 +15,7 @@ import pytest
 import tifffile
 import zarr
 from builders.tiff_files import LAYOUTS, Write
+from sampling import Sample
 
 import zarrfuse
 from zarrfuse.check.survey import Survey
@@ -53,8 +56,35 @@ def assert_equal(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(found.reshape(expected.shape), expected)
 
 
-@pytest.mark.parametrize("name", [name for name in LAYOUTS if name not in TIFFFILE_REFUSES])
-def test_pixels_are_those_that_tifffile_reads(tmp_path: Path, name: str) -> None:
+def groups() -> dict[str, list[str]]:
+    """The names of layouts by their first word."""
+    found: dict[str, list[str]] = {}
+    for name in LAYOUTS:
+        if name not in TIFFFILE_REFUSES:
+            found.setdefault(name.partition("-")[0], []).append(name)
+    return found
+
+
+@pytest.mark.parametrize("group", groups())
+def test_pixels_are_those_that_tifffile_reads(tmp_path: Path, group: str, sample: Sample) -> None:
+    names = groups()[group]
+    for name in sample.chance.sample(names, sample.count(len(names), default=-(-len(names) // 5))):
+        with described(name):
+            (tmp_path / name).mkdir()
+            check_pixels(tmp_path / name, name)
+
+
+@contextmanager
+def described(name: str) -> Iterator[None]:
+    """A block whose errors say of which layout they are."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"of the layout {name}")
+        raise
+
+
+def check_pixels(tmp_path: Path, name: str) -> None:
     folder = folder_of(tmp_path, LAYOUTS[name])
     before = hashes(folder)
     dataset = zarrfuse.index(folder, jobs=1)
