@@ -14,8 +14,14 @@ from typing import NoReturn, TypeVar
 from benchmarks.datasets import QUICK, Sizes, write_datasets
 from benchmarks.image_arrays import QUICK_IMAGES, ImageSizes, write_image_arrays
 from benchmarks.images import OURS, ZARR, ImageMeasurements, ImageTable
-from benchmarks.indexing import QUICK_INDEXING, Indexing, IndexingSizes
-from benchmarks.indexing import markdown as indexing_markdown
+from benchmarks.indexing import (
+    INDEX_ROWS,
+    Account,
+    IndexMeasurements,
+    IndexTable,
+    can_drop_caches,
+    programs,
+)
 from benchmarks.measurements import Measurements, compiled_reader
 from benchmarks.peers import peers
 from benchmarks.remote import (
@@ -30,6 +36,7 @@ from benchmarks.remote_data import QUICK_REMOTE, RemoteSizes, write_remote_data
 from benchmarks.remote_server import relay, s3_server
 from benchmarks.systems import Failed, Folder, FuseMount, Imports, System, bindfs, images, zarrfuse
 from benchmarks.table import Measured, PeerTable, Table, machine
+from benchmarks.tiff_files import QUICK_TIFF, TiffSizes, write_tiff_files
 from benchmarks.writing import (
     QUICK_WRITING,
     WritingSizes,
@@ -53,10 +60,10 @@ _WRITING_NAMES = ("write-parts", "write-chunk")
 _PEER_NAMES = ("peers-random-1", "peers-random-4", "peers-open-1", "peers-open-4")
 _REMOTE_ROWS = ("remote-sequential", "remote-random", "remote-list", "remote-small", "remote-plane")
 _REMOTE_NAMES = (*_REMOTE_ROWS, *(f"{name}-warm" for name in _REMOTE_ROWS), "remote-memory")
-_INDEXING_NAMES = (*("index", "index-again", "index-convert", "index-kerchunk"),)
+_INDEX_NAMES = (*(row.name for row in INDEX_ROWS), "index-bytes")
 _NAMES = (
-    *(*_MOUNT_NAMES, *_PEER_NAMES, *_WRITING_NAMES),
-    *(*_IMAGE_NAMES, *_REMOTE_NAMES, *_INDEXING_NAMES),
+    *(*_MOUNT_NAMES, *_PEER_NAMES, *_WRITING_NAMES, *_IMAGE_NAMES, *_INDEX_NAMES),
+    *_REMOTE_NAMES,
 )
 
 
@@ -111,10 +118,10 @@ def _measured(folder: Path, options: argparse.Namespace) -> str:
         tables.append(_writing_beside_bindfs(folder, options))
     if set(options.only) & set(_IMAGE_NAMES):
         tables.append(_beside_zarr_python(folder, options, reader))
+    if set(options.only) & set(_INDEX_NAMES):
+        tables.append(_indexing_beside_others(folder, options))
     if set(options.only) & set(_REMOTE_NAMES):
         tables.append(_remote_beside_others(folder, options, reader))
-    if set(options.only) & set(_INDEXING_NAMES):
-        tables.append(_indexing_beside_others(folder, options))
     return "\n\n".join((machine(folder), *tables))
 
 
@@ -197,6 +204,35 @@ def _beside_zarr_python(folder: Path, options: argparse.Namespace, reader: str) 
     return ImageTable(options.rounds, rows, memory, default_cache_bytes()).markdown()
 
 
+def _indexing_beside_others(folder: Path, options: argparse.Namespace) -> str:
+    _say("writing TIFF files")
+    own = folder / "tiff"
+    own.mkdir()
+    measurements = IndexMeasurements(
+        write_tiff_files(own, QUICK_TIFF if options.quick else TiffSizes()), own
+    )
+    installed = tuple(programs())
+    chosen = [row for row in INDEX_ROWS if row.name in options.only]
+    if not can_drop_caches():
+        _say("rows of a cold cache are left out: only root can drop caches")
+        chosen = [row for row in chosen if not row.is_cold]
+    figures: dict[str, dict[str, list[Account]]] = {row.name: {} for row in chosen}
+    for number in range(options.rounds):
+        for row in chosen:
+            _say(f"round {number + 1} of {options.rounds}: index, {row.title}")
+            for program in _in_turn(installed, number):
+                if row.is_of(program):
+                    account = measurements.account(row, program)
+                    figures[row.name].setdefault(program.name, []).append(account)
+    read = {}
+    if "index-bytes" in options.only:
+        _say("bytes read of files")
+        read = {program.name: measurements.bytes_of_a_file(program) for program in installed}
+    counts = {program.name: measurements.count(program) for program in installed}
+    rows = [(row, figures[row.name]) for row in chosen]
+    return IndexTable(options.rounds, counts, rows, read).markdown()
+
+
 def _remote_beside_others(folder: Path, options: argparse.Namespace, reader: str) -> str:
     _say("writing a bucket")
     own = folder / "remote"
@@ -221,19 +257,6 @@ def _remote_beside_others(folder: Path, options: argparse.Namespace, reader: str
             all_of_them = list(remote_measurements(data, reader, caches, warm=False))
             memory = {mount.name: peak_memory_bytes(mount, all_of_them) for mount in cold}
     return RemoteTable(options.rounds, rows, memory, default_cache_bytes()).markdown()
-
-
-def _indexing_beside_others(folder: Path, options: argparse.Namespace) -> str:
-    _say("writing TIFF files")
-    indexing = Indexing(folder / "indexing", QUICK_INDEXING if options.quick else IndexingSizes())
-    chosen = [row for row in indexing.rows if row.name in options.only]
-    figures: dict[str, list[float]] = {row.name: [] for row in chosen}
-    for number in range(options.rounds):
-        for row in chosen:
-            _say(f"round {number + 1} of {options.rounds}: {row.title}")
-            figures[row.name].append(row.on())
-    rows = [(row, figures[row.name]) for row in chosen]
-    return indexing_markdown(options.rounds, rows, indexing.bytes_per_file)
 
 
 def _first_mounts(source: Path, mounts: tuple[FuseMount, ...]) -> int:

@@ -1,164 +1,228 @@
-"""What is measured of `zarrfuse index`, beside other ways to read a folder of TIFF files as Zarr.
+"""`zarrfuse index` beside what else makes Zarr of a folder of TIFF files: what is measured, and how.
 
-The files are tiled and not compressed. `tifffile + zarr-python` reads each and writes it as a shard, which
-copies all pixels; it does fewer files. kerchunk lists where the tiles are, as `zarrfuse index` does, but in
-memory: what it would store is not counted. Each is a process of its own, with all that it imports.
+The clock runs from the start of a command to its end, with its default number of processes. What it wrote
+is flushed and deleted before the next one begins (`writing` says why that waits). Warm: all that is read is
+in the page cache. Cold: the caches of the kernel are dropped, which only root can, and then the command is
+run with a few other files, so that the program itself is in memory. Converting copies pixels, so it gets
+fewer files, and nothing waits until they are on the disk; `zarrfuse index` waits (`sync`).
 """
 
-import re
+import json
+import os
 import shutil
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-import tifffile
+from benchmarks.systems import Failed, command_environment, run, zarrfuse_command
+from benchmarks.tiff_files import FEW, TiffFiles
 
-from benchmarks.systems import Failed, command_environment, zarrfuse_command
-
-_SIDE = 1448
-"""Of an image of 16 bits: 4 MiB."""
-_TILE = 256
-
-
-@dataclass(frozen=True)
-class IndexingSizes:
-    """How many files are indexed, and how many of them are converted or listed by others."""
-
-    files: int = 2_000
-    converted: int = 200
-
-
-QUICK_INDEXING = IndexingSizes(40, 10)
-
-_CONVERT = """
-import sys, tifffile, zarr
-from pathlib import Path
-paths = sorted(Path(sys.argv[1]).iterdir())
-side, tile = int(sys.argv[3]), int(sys.argv[4])
-whole = -(-side // tile) * tile
-array = zarr.create_array(sys.argv[2], shape=(len(paths), side, side), dtype="u2",
-                          chunks=(1, tile, tile), shards=(1, whole, whole), compressors=None)
-for number, path in enumerate(paths):
-    array[number] = tifffile.imread(path)
-"""
-_KERCHUNK = """
-import sys, warnings
-warnings.simplefilter("ignore")
-from pathlib import Path
-from kerchunk.tiff import tiff_to_zarr
-listed = [tiff_to_zarr(str(path)) for path in sorted(Path(sys.argv[1]).iterdir())]
-"""
-
-
-def write_tiffs(folder: Path, count: int) -> None:
-    """Write that many files, each with other pixels at its beginning."""
-    folder.mkdir(parents=True)
-    first = folder / "z0000.tif"
-    pixels = np.random.default_rng(0).integers(0, 60_000, (_SIDE, _SIDE), dtype=np.uint16)
-    tifffile.imwrite(first, pixels, tile=(_TILE, _TILE), metadata=None)
-    for number in range(1, count):
-        shutil.copyfile(first, folder / f"z{number:04}.tif")
+OURS, VIRTUALIZARR, KERCHUNK, CONVERTED = (
+    "zarrfuse index",
+    "VirtualiZarr, virtual-tiff",
+    "kerchunk",
+    "tifffile, zarr-python",
+)
+_SETTLED_S = 6.0
+_DROP = Path("/proc/sys/vm/drop_caches")
+_VIRTUAL_PYTHON = Path(sys.prefix) / "virtual" / "bin" / "python"
+_SCRIPT = str(Path(__file__).with_name("tiff_peers.py"))
 
 
 @dataclass(frozen=True)
-class IndexingRow:
-    """A way to make an array of the files; `on` returns seconds."""
+class Account:
+    """What a command took, with all its processes; see `accounted`."""
+
+    seconds: float
+    cpu_s: float
+    asked_bytes: int
+    disk_bytes: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A way from a folder of TIFF files to Zarr; `copies`: its pixels too."""
+
+    name: str
+    command: Callable[[str, str], list[str]]
+    copies: bool = False
+
+
+@dataclass(frozen=True)
+class IndexRow:
+    """A state of things in which files are indexed, and who takes part."""
 
     name: str
     title: str
-    files: int
-    on: Callable[[], float]
+    is_cold: bool = False
+    is_again: bool = False
+
+    def is_of(self, program: Program) -> bool:
+        """Whether this can be measured; only `zarrfuse index` leaves out what it did before."""
+        return program.name == OURS if self.is_again else True
 
 
-class Indexing:
-    """All rows, of files in `folder`; `bytes_per_file` is what `zarrfuse index` has read of each."""
-
-    def __init__(self, folder: Path, sizes: IndexingSizes) -> None:
-        self._folder = folder
-        self._files = folder / "tiffs"
-        self._few = folder / "few"
-        self._out = folder / "out"
-        self._sizes = sizes
-        self.bytes_per_file = 0.0
-        write_tiffs(self._files, sizes.files)
-        write_tiffs(self._few, sizes.converted)
-        self._env = command_environment(folder)
-        # So that the byte code of all is in memory.
-        two = folder / "two"
-        write_tiffs(two, 2)
-        self._timed([*zarrfuse_command(), "index", str(two)])
-        for text in (_CONVERT, _KERCHUNK):
-            arguments = [str(two), str(folder / "warm"), str(_SIDE), str(_TILE)]
-            self._timed([sys.executable, "-c", text, *arguments])
-
-    @property
-    def rows(self) -> Sequence[IndexingRow]:
-        """The rows; those of `zarrfuse index` first, of which the second one needs the first."""
-        files, few = self._sizes.files, self._sizes.converted
-        return (
-            IndexingRow("index", "`zarrfuse index`", files, self._index),
-            IndexingRow("index-again", "the same again, nothing changed", files, self._again),
-            IndexingRow(
-                "index-convert",
-                "converted by tifffile and zarr-python",
-                few,
-                lambda: self._script(_CONVERT, self._out, _SIDE, _TILE),
-            ),
-            IndexingRow(
-                "index-kerchunk", "listed by kerchunk", few, lambda: self._script(_KERCHUNK)
-            ),
-        )
-
-    def _index(self) -> float:
-        shutil.rmtree(self._out, ignore_errors=True)
-        return self._again()
-
-    def _again(self) -> float:
-        command = [*zarrfuse_command(), "index", str(self._files), "--out", str(self._out)]
-        seconds, said = self._timed(command)
-        found = re.search(r"read ([\d.,]+) MB of headers of ([\d,]+) files", said)
-        if found is not None and found[2] != "0":
-            count = int(found[2].replace(",", ""))
-            self.bytes_per_file = float(found[1].replace(",", "")) * 1e6 / count
-        return seconds
-
-    def _script(self, text: str, *arguments: object) -> float:
-        shutil.rmtree(self._out, ignore_errors=True)
-        return self._timed([sys.executable, "-c", text, str(self._few), *map(str, arguments)])[0]
-
-    def _timed(self, command: list[str]) -> tuple[float, str]:
-        started = time.perf_counter()
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=1_800, env=self._env
-        )
-        seconds = time.perf_counter() - started
-        if done.returncode:
-            raise Failed(f"{' '.join(command[:4])}: {done.stderr.strip()[-400:]}")
-        return seconds, done.stderr
+INDEX_ROWS = (
+    IndexRow("index", "in the page cache"),
+    IndexRow("index-cold", "not in the page cache", is_cold=True),
+    IndexRow("index-again", "again, nothing changed", is_again=True),
+)
 
 
-def markdown(
-    rounds: int, rows: Sequence[tuple[IndexingRow, Sequence[float]]], bytes_per_file: float
-) -> str:
-    """The table: files per second, and how many times as fast `zarrfuse index` was."""
-    ours = next((seconds for row, seconds in rows if row.name == "index"), ())
-    own_files = next((row.files for row, _ in rows if row.name == "index"), 0)
-    lines = [["", "files", "files/s", "`zarrfuse index` is"], ["---"] * 4]
-    for row, seconds in rows:
-        ratios = [
-            (own_files / own) / (row.files / other)
-            for own, other in zip(ours, seconds, strict=False)
+def programs() -> list[Program]:
+    """Those that are installed."""
+    found = [Program(OURS, lambda source, out: zarrfuse_command("index", source, "--out", out))]
+    if _VIRTUAL_PYTHON.exists():
+        found += [
+            Program(VIRTUALIZARR, _script(str(_VIRTUAL_PYTHON), "virtualizarr")),
+            Program(KERCHUNK, _script(str(_VIRTUAL_PYTHON), "kerchunk")),
         ]
-        times = f"{median(ratios):.2f}x" if ratios and row.name != "index" else ""
-        rate = f"{row.files / median(seconds):,.0f}"
-        lines.append([row.title, f"{row.files:,}", rate, times])
-    text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return (
-        f"TIFF files of 4 MiB in tiles of {_TILE}, not compressed. Medians of {rounds} rounds. "
-        f"`zarrfuse index` read {bytes_per_file / 1e3:,.1f} KB of each file.\n\n{text}\n"
-    )
+    return [*found, Program(CONVERTED, _script(sys.executable, "convert"), copies=True)]
+
+
+def _script(python: str, kind: str) -> Callable[[str, str], list[str]]:
+    return lambda source, out: [python, _SCRIPT, kind, source, out]
+
+
+def can_drop_caches() -> bool:
+    """Whether rows of a cold cache can be measured."""
+    return os.access(_DROP, os.W_OK)
+
+
+class IndexMeasurements:
+    """Runs programs on `files`, and writes below `folder`."""
+
+    def __init__(self, files: TiffFiles, folder: Path) -> None:
+        self._files = files
+        self._out = folder / "made.zarr"
+        self._environment = command_environment(folder)
+
+    def source(self, program: Program) -> Path:
+        """The folder that a program gets."""
+        return self._files.converted if program.copies else self._files.indexed
+
+    def count(self, program: Program) -> int:
+        """The number of files in it."""
+        return self._files.sizes.converted if program.copies else self._files.sizes.indexed
+
+    def account(self, row: IndexRow, program: Program) -> Account:
+        """Do it once. Raises `Failed`."""
+        source = self.source(program)
+        if row.is_cold:
+            os.sync()
+            _DROP.write_text("3")
+            self._run(program, self._files.few)
+        else:
+            for file in sorted(source.iterdir()):
+                _read(file, whole=program.copies)
+        if row.is_again:
+            self._run(program, source, is_kept=True)
+            os.sync()
+        return self._run(program, source)
+
+    def bytes_of_a_file(self, program: Program) -> tuple[float, float]:
+        """(asked for, from a cold disk) of a file with pixels, without what the program itself reads."""
+        accounts = []
+        for source in (self._files.converted, self._files.few):
+            # What was read before is in memory: programs, and nothing of the files.
+            self._run(program, self._files.few)
+            for file in source.iterdir():
+                _forget(file)
+            accounts.append(self._run(program, source))
+        many, few = accounts
+        more = self._files.sizes.converted - FEW
+        return (
+            (many.asked_bytes - few.asked_bytes) / more,
+            max(0, many.disk_bytes - few.disk_bytes) / more,
+        )
+
+    def _run(self, program: Program, source: Path, *, is_kept: bool = False) -> Account:
+        command = program.command(str(source), str(self._out))
+        try:
+            told = run([sys.executable, "-m", "benchmarks.accounted", *command], self._environment)
+            if not self._out.exists():
+                raise Failed(f"{program.name} has written nothing")
+        finally:
+            if not is_kept:
+                self._clear()
+        return Account(**json.loads(told.splitlines()[-1]))
+
+    def _clear(self) -> None:
+        if self._out.is_dir():
+            shutil.rmtree(self._out)
+        else:
+            self._out.unlink(missing_ok=True)
+        os.sync()
+        time.sleep(_SETTLED_S)
+
+
+def _read(file: Path, *, whole: bool) -> None:
+    """Bring what is read of a file into the page cache."""
+    with file.open("rb") as opened:
+        opened.read(-1 if whole else 16 << 10)
+
+
+def _forget(file: Path) -> None:
+    with file.open("rb") as opened:
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@dataclass
+class IndexTable:
+    """Figures of all programs, in one run; `read`: see `IndexMeasurements.bytes_of_a_file`."""
+
+    rounds: int
+    counts: Mapping[str, int]
+    rows: Sequence[tuple[IndexRow, Mapping[str, Sequence[Account]]]]
+    read: Mapping[str, tuple[float, float]]
+
+    def markdown(self) -> str:
+        """The table, ready to be pasted."""
+        names = list(self.counts)
+        lines = [
+            ["", *(f"{name}, {count:,} files" for name, count in self.counts.items()), "spread"],
+            ["---"] * (len(names) + 2),
+        ]
+        for row, figures in self.rows:
+            lines.append(
+                [row.title, *(self._rate(figures, name) for name in names), _spread(figures)]
+            )
+        for row, figures in self.rows:
+            cpu = [self._cpu(figures.get(name, ()), name) for name in names]
+            lines.append([f"CPU time of a file, {row.title}", *cpu, ""])
+        if self.read:
+            for title, part in (("bytes read of a file", 0), ("of them from a cold disk", 1)):
+                lines.append(
+                    [title, *(f"{self.read[name][part] / 1000:,.1f} kB" for name in names), ""]
+                )
+        text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        return (
+            f"Files of 4 MiB a second, medians of {self.rounds} rounds; behind each other program, how "
+            f"many times as fast as it `zarrfuse index` was.\n\n{text}\n"
+        )
+
+    def _rate(self, figures: Mapping[str, Sequence[Account]], name: str) -> str:
+        accounts = figures.get(name)
+        if not accounts:
+            return ""
+        rate = f"{self.counts[name] / median(it.seconds for it in accounts):,.0f} /s"
+        if name == OURS:
+            return rate
+        ratios = [
+            (theirs.seconds / self.counts[name]) / (ours.seconds / self.counts[OURS])
+            for ours, theirs in zip(figures[OURS], accounts, strict=True)
+        ]
+        return f"{rate} ({median(ratios):.2f}x)"
+
+    def _cpu(self, accounts: Sequence[Account], name: str) -> str:
+        if not accounts:
+            return ""
+        return f"{median(it.cpu_s for it in accounts) / self.counts[name] * 1e3:.2f} ms"
+
+
+def _spread(figures: Mapping[str, Sequence[Account]]) -> str:
+    ours = [it.seconds for it in figures[OURS]]
+    return f"{max(ours) / min(ours):.2f}x"
