@@ -1,7 +1,8 @@
 """Whether the pages of a TIFF file are all there, and as many as memory has room for.
 
-tifffile takes a file that was cut off for one with fewer pages or planes, follows a chain of pages in circles
-forever if it is longer than 100, and makes a list of as many planes as OME-XML says. Used by `tiff`.
+tifffile takes a file that was cut off for one with fewer pages or planes, follows a chain of pages in
+circles forever if it is longer than 100, and makes a list of as many planes as OME-XML says.
+Used by `tiff`.
 """
 
 import re
