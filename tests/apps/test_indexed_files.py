@@ -1,137 +1,206 @@
-"""Files of GDAL, libvips and libtiff are indexed, and read by tensorstore and libtiff in a mount."""
+"""TIFF files that were indexed, seen through mounts: still TIFF files, and an array for anything."""
 
+import hashlib
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import tensorstore
 import tifffile
 import zarr
+from builders.tiff_files import LAYOUTS, RGB, Write, by_tifffile, pixels
+from desktop import program
 
 import zarrfuse
-from zarrfuse.check import findings
-from zarrfuse.errors import ZarrfuseError
 
-GRAY = (np.add.outer(np.arange(300), 3 * np.arange(400)) * 37 % 60000).astype("u2")
-RGB = np.stack([GRAY % 251, GRAY // 3 % 251, GRAY // 7 % 251], -1).astype("u1")
+Mounted = Callable[..., Path]
+Macro = Callable[[str, Path], list[str]]
 
+pytestmark = pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr")
 
-def source(tmp_path: Path, pixels: np.ndarray) -> Path:
-    path = tmp_path / "source.tif"
-    photometric = "rgb" if pixels.ndim == 3 else "minisblack"
-    tifffile.imwrite(path, pixels, photometric=photometric, metadata=None)
-    return path
-
-
-def gdal(*options: str) -> Callable[[Path, Path], list[str]]:
-    given = [word for option in options for word in ("-co", option)]
-    return lambda old, new: ["gdal_translate", "-q", *given, str(old), str(new)]
-
-
-def vips(options: str) -> Callable[[Path, Path], list[str]]:
-    return lambda old, new: ["vips", "copy", str(old), f"{new}[{options}]"]
+FOR_ALL_PROGRAMS = [
+    "zstd-uint16-predictor1-<",
+    "deflate-uint16-predictor2-<",
+    "lzw-uint8-predictor2-<",
+    "strips-libtiff",
+    "libtiff-big-endian",
+    "pages-zstd",
+    "jpeg-gdal-ycbcr",
+    "rgb-planar",
+]
 
 
-def tiffcp(*options: str) -> Callable[[Path, Path], list[str]]:
-    return lambda old, new: ["tiffcp", *options, str(old), str(new)]
+def run(name: str, *arguments: str | Path) -> str:
+    """Run a tool that must succeed; what it printed."""
+    done = subprocess.run(
+        [program(name), *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-TILED = ("TILED=YES", "BLOCKXSIZE=64", "BLOCKYSIZE=64")
-WRITERS: dict[str, tuple[np.ndarray, Callable[[Path, Path], list[str]]]] = {
-    "gdal": (GRAY, gdal(*TILED)),
-    "gdal strips": (GRAY, gdal()),
-    "gdal deflate": (GRAY, gdal(*TILED, "COMPRESS=DEFLATE", "PREDICTOR=2")),
-    "gdal zstd big-endian": (GRAY, gdal(*TILED, "COMPRESS=ZSTD", "ENDIANNESS=BIG")),
-    "gdal lzw": (RGB, gdal(*TILED, "COMPRESS=LZW", "PREDICTOR=2")),
-    "gdal bands": (RGB, gdal(*TILED, "COMPRESS=DEFLATE", "INTERLEAVE=BAND")),
-    "gdal jpeg with shared tables": (RGB, gdal(*TILED, "COMPRESS=JPEG", "PHOTOMETRIC=YCBCR")),
-    "gdal jpeg": (RGB[..., 0], gdal(*TILED, "COMPRESS=JPEG")),
-    "gdal floats": ((GRAY / 7).astype("f4"), gdal(*TILED, "COMPRESS=DEFLATE", "PREDICTOR=2")),
-    "gdal bigtiff": (GRAY, gdal(*TILED, "BIGTIFF=YES")),
-    "vips": (RGB, vips("tile,tile-width=64,tile-height=64,compression=deflate")),
-    "vips lzw": (GRAY, vips("tile,compression=lzw,predictor=horizontal")),
-    "libtiff": (GRAY, tiffcp("-t", "-w", "64", "-l", "64", "-c", "zip:2")),
-    "libtiff packbits": (RGB, tiffcp("-c", "packbits", "-r", "60")),
-    "libtiff planes": (RGB, tiffcp("-t", "-w", "64", "-l", "64", "-p", "separate", "-c", "lzw")),
-    "libtiff big-endian": (GRAY, tiffcp("-B", "-c", "none")),
-}
+def indexed(
+    folder: Path, write: Write, name: str = "f{}.tif", *, ngff: bool = False
+) -> tuple[list[Path], Path]:
+    """(two files, the dataset)."""
+    folder.mkdir(parents=True)
+    files = [folder / name.format(number) for number in range(2)]
+    for number, file in enumerate(files):
+        write(file, number)
+    return files, Path(zarrfuse.index(folder, jobs=1, ngff=ngff))
 
 
-@pytest.mark.parametrize("writer", WRITERS)
-def test_files_of_other_programs_are_indexed(tmp_path: Path, writer: str) -> None:
-    pixels, command = WRITERS[writer]
-    folder = tmp_path / "tiffs"
-    folder.mkdir()
-    old = source(tmp_path, pixels)
-    for number in range(2):
-        subprocess.run(command(old, folder / f"t{number}.tif"), check=True, capture_output=True)
-    out = zarrfuse.index(folder, jobs=1)
-    assert [finding.line() for finding in findings(out, deep=True)] == []
-    array = zarr.open_array(zarrfuse.open_store(out), mode="r")
-    expected = tifffile.imread(folder / "t1.tif")
-    if "jpeg" not in writer:
-        shown = np.moveaxis(expected, 0, -1) if expected.shape[0] == 3 else expected
-        np.testing.assert_array_equal(shown, pixels)
-    np.testing.assert_array_equal(array[1], expected)
+def read_array(dataset: Path, component: str = "") -> np.ndarray:
+    node = zarr.open_array(zarrfuse.open_store(dataset), mode="r", path=component)
+    return np.asarray(node[...])
 
 
-def test_overviews_of_gdal_become_levels(tmp_path: Path) -> None:
-    folder = tmp_path / "tiffs"
-    folder.mkdir()
-    options = ("-of", "COG", "-co", "COMPRESS=DEFLATE", "-co", "BLOCKSIZE=128")
-    path = folder / "a.tif"
-    subprocess.run(["gdal_translate", "-q", *options, source(tmp_path, GRAY), path], check=True)
-    group: Any = zarr.open_group(zarrfuse.open_store(zarrfuse.index(folder, jobs=1)), mode="r")
-    with tifffile.TiffFile(path) as tiff:
-        levels = [level.asarray() for level in tiff.series[0].levels]
-    assert len(levels) > 1
-    for number, level in enumerate(levels):
-        np.testing.assert_array_equal(group[str(number)][...], level)
-
-
-def test_a_pyramid_of_libvips_becomes_levels(tmp_path: Path) -> None:
-    folder = tmp_path / "tiffs"
-    folder.mkdir()
-    options = "tile,tile-width=64,tile-height=64,compression=deflate,pyramid,subifd"
-    path = folder / "a.tif"
-    subprocess.run(vips(options)(source(tmp_path, GRAY), path), check=True)
-    group: Any = zarr.open_group(zarrfuse.open_store(zarrfuse.index(folder, jobs=1)), mode="r")
-    np.testing.assert_array_equal(group["0"][...], GRAY)
-    with tifffile.TiffFile(path) as tiff:
-        np.testing.assert_array_equal(group["1"][...], tiff.series[0].levels[1].asarray())
-
-
-def test_fax_is_refused_by_name(tmp_path: Path) -> None:
-    folder = tmp_path / "tiffs"
-    folder.mkdir()
-    tifffile.imwrite(tmp_path / "bits.tif", GRAY % 2 == 0, photometric="miniswhite")
-    subprocess.run(["tiffcp", "-c", "g4", tmp_path / "bits.tif", folder / "a.tif"], check=True)
-    with pytest.raises(ZarrfuseError, match=r"^a\.tif: its compression CCITTFAX4 \(4\)"):
-        zarrfuse.index(folder, jobs=1)
-
-
-@pytest.mark.parametrize("compression", [None, "zstd"])
-def test_a_mount_of_it_is_read_by_tensorstore_and_libtiff(
-    tmp_path: Path, mounted: Callable[..., Path], compression: str | None
+@pytest.mark.parametrize("name", FOR_ALL_PROGRAMS)
+def test_a_chunk_of_a_mount_is_the_file_to_programs(
+    tmp_path: Path, mounted: Mounted, name: str
 ) -> None:
-    folder = tmp_path / "tiffs"
+    files, dataset = indexed(tmp_path / "files", LAYOUTS[name])
+    before = [hashlib.sha256(file.read_bytes()).digest() for file in files]
+    mount = mounted(dataset)
+    for number, file in enumerate(files):
+        (chunk,) = (mount / "c" / str(number)).rglob("*.tif")
+        assert chunk.read_bytes().startswith(file.read_bytes())
+        assert chunk.stat().st_size > file.stat().st_size
+        np.testing.assert_array_equal(tifffile.imread(chunk), tifffile.imread(file))
+        run("tiffinfo", "-D", chunk)
+        if "Tile Width" not in run("tiffinfo", chunk):  # tiffcmp: "Can not read scanlines"
+            run("tiffcmp", file, chunk)
+        assert run("gdalinfo", "-checksum", chunk).count("Checksum=") >= 1
+        checksums = [
+            [line for line in run("gdalinfo", "-checksum", path).splitlines() if "Checksum" in line]
+            for path in (file, chunk)
+        ]
+        assert checksums[0] == checksums[1]
+        if name == "rgb-planar":  # vips: "tiled separate planes not supported"
+            continue
+        averages = [run("vips", "avg", path) for path in (file, chunk)]
+        assert averages[0] == averages[1]
+    assert [hashlib.sha256(file.read_bytes()).digest() for file in files] == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "none-uint16-predictor1-<",
+        "none-float32-predictor1->",
+        "zstd-uint16-predictor1-<",
+        "strips-short-last",
+        "pages-strips",
+        "imagej-one-ifd",
+        "rgb-planar",
+        "volume-zstd",
+        "gdal-sparse",
+    ],
+)
+def test_tensorstore_reads_the_plain_view_of_uncompressed_and_zstd_files(
+    tmp_path: Path, mounted: Mounted, name: str
+) -> None:
+    files, dataset = indexed(tmp_path / "files", LAYOUTS[name])
+    mount = mounted(dataset, "--view", "plain")
+    store = {"driver": "file", "path": f"{mount}/"}
+    array = tensorstore.open({"driver": "zarr3", "kvstore": store}, read=True).result()
+    for number, file in enumerate(files):
+        expected = tifffile.imread(file)
+        read = array[number].read().result()
+        np.testing.assert_array_equal(read.reshape(expected.shape), expected)
+
+
+def test_a_pyramid_is_an_ome_tiff_in_the_images_view(tmp_path: Path, mounted: Mounted) -> None:
+    def write(path: Path, seed: int) -> None:
+        data = pixels((256, 320), "uint16", seed)
+        tiles = {"tile": (64, 64), "photometric": "minisblack", "compression": "zstd"}
+        with tifffile.TiffWriter(path) as tiff:
+            tiff.write(data, subifds=1, **tiles)
+            tiff.write(data[::2, ::2], subfiletype=1, **tiles)
+
+    _, dataset = indexed(tmp_path / "set/files", write, "t{}.tif")
+    mount = mounted(dataset.parent, "--view", "images")
+    with tifffile.TiffFile(mount / "files.zarr/files.ome.tiff") as tiff:
+        assert tiff.is_ome
+        for level, series in enumerate(tiff.series[0].levels):
+            np.testing.assert_array_equal(series.asarray(), read_array(dataset, str(level)))
+
+
+@pytest.mark.parametrize("name", ["rgb", "jpeg-gdal-ycbcr", "webp-rgb", "rgb-predictor"])
+def test_colours_are_channels_of_an_ome_tiff_in_the_images_view(
+    tmp_path: Path, mounted: Mounted, name: str
+) -> None:
+    files, dataset = indexed(tmp_path / "set/files", LAYOUTS[name], "t{}.tif", ngff=True)
+    mount = mounted(dataset.parent, "--view", "images")
+    read = tifffile.imread(mount / "files.zarr/files.ome.tiff")
+    expected = np.stack([np.moveaxis(tifffile.imread(file), -1, 0) for file in files])
+    if read.shape[-1] == 3:
+        read = np.moveaxis(read, -1, -3)
+    np.testing.assert_array_equal(read.reshape(expected.shape), expected)
+
+
+def test_a_stack_that_imagej_saved(tmp_path: Path, macro: Macro) -> None:
+    def write(path: Path, seed: int) -> None:
+        source = path.with_name("source.tif")
+        by_tifffile((6, 60, 90), "uint16", imagej=True, photometric=None)(source, seed)
+        macro(
+            "open(getArgument());"
+            'run("Stack to Hyperstack...", "order=xyczt(default) channels=2 slices=3 frames=1 '
+            'display=Grayscale");'
+            f'saveAs("Tiff", "{path}"); close();',
+            source,
+        )
+        source.unlink()
+
+    files, dataset = indexed(tmp_path / "files", write)
+    array = zarr.open_array(zarrfuse.open_store(dataset), mode="r")
+    assert array.metadata.dimension_names == ("f", "z", "c", "y", "x")
+    for number, file in enumerate(files):
+        np.testing.assert_array_equal(array[number], tifffile.imread(file))
+
+
+@pytest.mark.parametrize("compression", ["zlib", "LZW", "JPEG-2000", "Uncompressed"])
+def test_pyramids_that_bioformats_wrote(tmp_path: Path, bioformats: Path, compression: str) -> None:
+    source = tmp_path / "source.tif"
+    by_tifffile((256, 320), "uint16")(source, 0)
+
+    def write(path: Path, _: int) -> None:
+        options = [
+            "-tilex",
+            "64",
+            "-tiley",
+            "64",
+            "-pyramid-resolutions",
+            "2",
+            "-pyramid-scale",
+            "2",
+        ]
+        tool = ["-Xmx256m", "-cp", bioformats, "loci.formats.tools.ImageConverter", "-no-upgrade"]
+        run("java", *tool, *options, "-compression", compression, source, path)
+
+    folder = tmp_path / "files"
     folder.mkdir()
-    for y in range(2):
-        for x in range(2):
-            part = GRAY[y * 128 : (y + 1) * 128, x * 256 : (x + 1) * 256]
-            path = folder / f"y{y}_x{x}.tif"
-            tifffile.imwrite(path, part, tile=(64, 64), compression=compression)
-    out = Path(zarrfuse.index(folder, jobs=1))
-    plain = mounted(out, "--view", "plain")
-    store = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{plain}/"}}
-    array = tensorstore.open(store, read=True).result()
-    np.testing.assert_array_equal(array.read().result(), GRAY[:256])
-    chunks = mounted(out)
-    copy = tmp_path / "copy.tif"
-    subprocess.run(["tiffcp", "-c", "none", chunks / "c/1/0.tif", copy], check=True)
-    np.testing.assert_array_equal(tifffile.imread(copy), GRAY[128:256, :256])
-    np.testing.assert_array_equal(tifffile.imread(chunks / "c/1/1.tif"), GRAY[128:256, 256:])
-    subprocess.run(["gdalinfo", "-checksum", chunks / "c/0/1.tif"], check=True)
+    write(folder / "t0.ome.tif", 0)
+    dataset = Path(zarrfuse.index(folder, jobs=1))
+    with tifffile.TiffFile(folder / "t0.ome.tif") as tiff:
+        levels = [level.asarray() for level in tiff.series[0].levels]
+    assert len(levels) == 2
+    for level, expected in enumerate(levels):
+        np.testing.assert_array_equal(
+            read_array(dataset, str(level)).reshape(expected.shape), expected
+        )
+    np.testing.assert_array_equal(levels[0], pixels((256, 320), "uint16"))
+
+
+def test_rgb_that_imagej_saved(tmp_path: Path, macro: Macro) -> None:
+    def write(path: Path, seed: int) -> None:
+        source = path.with_name("source.tif")
+        by_tifffile((60, 90, 3), "uint8", **RGB)(source, seed)
+        macro(f'open(getArgument()); saveAs("Tiff", "{path}"); close();', source)
+        source.unlink()
+
+    files, dataset = indexed(tmp_path / "files", write)
+    for number, file in enumerate(files):
+        np.testing.assert_array_equal(read_array(dataset)[number], tifffile.imread(file))

@@ -8,6 +8,9 @@ WIDTH, LENGTH, BITS, COMPRESSION, PHOTOMETRIC = 256, 257, 258, 259, 262
 DESCRIPTION, OFFSETS, SAMPLES, ROWS, COUNTS = 270, 273, 277, 278, 279
 SUBIFDS, TILE_WIDTH, TILE_LENGTH, TILE_OFFSETS, TILE_COUNTS = 330, 322, 323, 324, 325
 
+IFD = 8 + 256
+"""Where the IFD is: behind the header and the pixels."""
+
 GRAY: Mapping[int, Any] = {
     WIDTH: 16,
     LENGTH: 16,
@@ -35,9 +38,9 @@ def tiff(
         following: The offset of the next IFD; -1 is the first one again.
         counts: What tags say of how many values they have.
     """
-    ifd = 8 + 256
+
     kept = {tag: value for tag, value in sorted(tags.items()) if value is not None}
-    behind = ifd + 2 + 12 * len(kept) + 4
+    behind = IFD + 2 + 12 * len(kept) + 4
     entries, texts = b"", b""
     for tag, value in kept.items():
         if isinstance(value, str):
@@ -48,6 +51,6 @@ def tiff(
             count = (counts or {}).get(tag, 1)
             entries += struct.pack("<HHII", tag, 4, count, value)
     pixels = bytes(range(256))
-    following = ifd if following == -1 else following
-    head = struct.pack("<2sHI", b"II", 42, ifd) + pixels + struct.pack("<H", len(kept))
+    following = IFD if following == -1 else following
+    head = struct.pack("<2sHI", b"II", 42, IFD) + pixels + struct.pack("<H", len(kept))
     return head + entries + struct.pack("<I", following) + texts

@@ -45,10 +45,7 @@ def read_tiff(name: str, file: BinaryIO) -> list[FileArray]:
             check_pages(tiff, fail)
             size = tiff.filehandle.size
             levels = _first_series(tiff, fail).levels
-            return [
-                _Image(tiff, levels[0], level, number, size, fail).read()
-                for number, level in enumerate(levels)
-            ]
+            return [_Image(tiff, level, size, fail).read() for level in levels]
     except (Refused, OSError):
         raise
     except Exception as error:  # whatever tifffile raises for what is damaged
@@ -72,36 +69,24 @@ def _first_series(tiff: tifffile.TiffFile, fail: Callable[[str], Refused]) -> An
 
 
 class _Image:
-    """Level `number` of an image: its pages, which must be alike."""
+    """One level of an image: its pages, which must be alike."""
 
     def __init__(
-        self,
-        tiff: tifffile.TiffFile,
-        finest: Any,
-        series: Any,
-        number: int,
-        size: int,
-        fail: Callable[[str], Refused],
+        self, tiff: tifffile.TiffFile, series: Any, size: int, fail: Callable[[str], Refused]
     ) -> None:
         self._tiff = tiff
         self._series = series
         self._size = size
         self._fail = fail
-        pages = list(series.pages)
         self._axes, self._shape = str(series.axes), tuple(series.shape)
-        if any(page is None for page in finest.pages):
-            # An OME-TIFF, of which other files have the rest.
-            pages, self._axes, self._shape = _present(tiff, finest)
-            if number:
-                pages = [page.pages[number - 1] for page in pages]
-                self._shape = self._shape and (*self._shape[:-2], *pages[0].shape)
-        self._pages = [page.aspage() for page in pages]
-        self._page = self._pages[0]
+        # None: a plane of an OME-TIFF that is not stored.
+        self._pages = [None if page is None else page.aspage() for page in series.pages]
+        self._page = next(page for page in self._pages if page is not None)
 
     def read(self) -> FileArray:
         page, fail = self._page, self._fail
-        for number, other in enumerate(self._pages[1:], 1):
-            if difference := _difference(page, other):
+        for number, other in enumerate(self._pages):
+            if other is not None and (difference := _difference(page, other)):
                 raise fail(f"page {number} has {difference}, and page 0 has not")
         codecs = inner_codecs(page, fail)
         if 0 in (*page.shape, *page.chunks) or (not page.is_tiled and not page.rowsperstrip):
@@ -157,8 +142,9 @@ class _Image:
         pages = self._pages
         if planes > len(pages):
             return self._behind_each_other(planes)
-        offsets = [offset for page in pages for offset in page.dataoffsets]
-        sizes = [size for page in pages for size in page.databytecounts]
+        none = (0,) * len(self._page.dataoffsets)
+        offsets = [at for page in pages for at in (page.dataoffsets if page is not None else none)]
+        sizes = [n for page in pages for n in (page.databytecounts if page is not None else none)]
         if len(offsets) != len(sizes):
             raise self._fail("has not as many byte counts as offsets of tiles or strips")
         found = np.array(offsets, np.uint64), np.array(sizes, np.uint64)
@@ -191,31 +177,6 @@ class _Image:
             if (sizes[stored] < np.uint64(inner_bytes)).any():
                 raise self._fail(f"has a tile or strip of less than {inner_bytes} bytes")
             sizes[stored] = np.uint64(inner_bytes)
-
-
-def _present(tiff: tifffile.TiffFile, series: Any) -> tuple[list[Any], str, tuple[int, ...]]:
-    """(pages, axes, shape) of what this file has of an image that is in several files.
-
-    Without axes and shape, if the pages are no range along each axis.
-    """
-    here = [at for at, page in enumerate(series.pages) if page is not None]
-    if not here:  # of another image that the metadata describe
-        return list(tiff.pages), "", ()
-    pages = [series.pages[at] for at in here]
-    own = len(pages[0].shape)
-    more, letters = series.shape[: len(series.shape) - own], series.axes[: len(series.axes) - own]
-    if tuple(series.shape[len(more) :]) != tuple(pages[0].shape) or prod(more) != len(series.pages):
-        return pages, "", ()
-    coords = np.unravel_index(here, more)
-    lengths = [int(along.max() - along.min()) + 1 for along in coords]
-    if prod(lengths) != len(here):
-        return pages, "", ()
-    kept = [at for at, length in enumerate(lengths) if length > 1]
-    return (
-        pages,
-        "".join(letters[at] for at in kept) + series.axes[len(letters) :],
-        (*(lengths[at] for at in kept), *pages[0].shape),
-    )
 
 
 def _inner_shape(page: Any) -> tuple[int, ...]:

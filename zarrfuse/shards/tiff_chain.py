@@ -1,7 +1,8 @@
 """Whether the pages of a TIFF file are all there, and as many as memory has room for.
 
-tifffile takes a file that was cut off for one with fewer pages, follows a chain of pages in circles for
-ever if it is longer than 100, and makes a list of as many planes as OME-XML says. Used by `tiff`.
+tifffile takes a file that was cut off for one with fewer pages or planes, follows a chain of pages in
+circles forever if it is longer than 100, and makes a list of as many planes as OME-XML says.
+Used by `tiff`.
 """
 
 import re
@@ -44,6 +45,22 @@ def check_pages(tiff: tifffile.TiffFile, fail: Callable[[str], Refused]) -> None
             raise fail(f"its list of pages is damaged behind page {count - 1}")
         seen.add(following)
         offset, count = following, count + 1
+    if count == 1:
+        _check_imagej(tiff, fail)
+
+
+def _check_imagej(tiff: tifffile.TiffFile, fail: Callable[[str], Refused]) -> None:
+    """For a file of one page with ImageJ's description of more planes, which are behind the first one."""
+    page = tiff.pages.first
+    images = (tiff.imagej_metadata or {}).get("images", 1)
+    if not isinstance(images, int) or images <= 1 or int(page.compression) != 1:
+        return
+    # Other programs copy the description of a stack to one plane of it: then nothing is behind the plane.
+    is_imagej = page.is_contiguous and page.offset < page.dataoffsets[0]
+    end = page.dataoffsets[0] + page.nbytes if is_imagej else tiff.filehandle.size
+    size = tiff.filehandle.size
+    if end != size and page.dataoffsets[0] + page.nbytes * images > size:
+        raise fail(f"is cut off: its {images} planes reach beyond its {size} bytes")
 
 
 def _following(

@@ -28,7 +28,7 @@ _COMPRESSORS: Final[Mapping[int, list[dict[str, Any]]]] = {
     50000: [_ZSTD],
 }
 _JPEG: Final = (7,)
-_JPEG_2000: Final = (34712, 33004, 33005)
+_JPEG_2000: Final = (34712, 33003, 33004, 33005)
 _LERC: Final = 34887
 _PACKED_BITS: Final = (1, 2, 4, 10, 12, 14)
 _WEBP: Final = (34927, 50001)

@@ -4,6 +4,7 @@ Used by `tiff`.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
@@ -31,6 +32,7 @@ _UNITS = {
     "min": "minute",
     "h": "hour",
 }
+_APERIO_STEP = re.compile(r"\|\s*MPP\s*=\s*([0-9.]+)")  # in µm
 _DESCRIPTIVE = ("software", "datetime", "artist", "copyright")
 
 
@@ -72,9 +74,13 @@ def attributes_of(tiff: tifffile.TiffFile, page: Any) -> dict[str, Any]:
 def scale_of(
     tiff: tifffile.TiffFile, page: Any, axes: Sequence[str]
 ) -> dict[str, tuple[float, str]]:
-    """The distance of pixels along axes, with its unit: of OME-XML, ImageJ, or a resolution per cm."""
+    """The distance of pixels along axes, with its unit: of OME-XML, ImageJ, Aperio, or per cm."""
     if tiff.ome_metadata is not None:
         found = dict(_ome_scale(tiff.ome_metadata))
+    elif tiff.is_svs:
+        stated = _APERIO_STEP.search(page.description)
+        step = _positive(stated[1]) if stated is not None else None
+        found = {} if step is None else dict.fromkeys("xy", (step, "micrometer"))
     elif tiff.imagej_metadata is not None:
         found = dict(_imagej_scale(tiff.imagej_metadata, page))
     else:
