@@ -19,6 +19,8 @@ from tiff_folders import SHAPE, pixels, same_tree, tree, write_series, write_tif
 
 import zarrfuse
 
+pytestmark = pytest.mark.timeout(1200)  # 50 kills of one test, with --thorough
+
 COUNT = 100
 KILLS = 50
 TAKES_S = 0.1
