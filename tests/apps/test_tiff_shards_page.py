@@ -1,4 +1,4 @@
-"""Every command of `docs/tiff-shards.md`, run in the order it stands there; its options, and its picture."""
+"""The commands of `docs/tiff-shards.md`, run in the order they stand there; its options and its picture."""
 
 import importlib.util
 import os
