@@ -187,6 +187,12 @@ def test_subsampled_colours_without_jpeg_are_refused(tmp_path: Path) -> None:
     assert "its colours are subsampled without JPEG" in refusal_of(tmp_path / "a.tif")
 
 
+def test_colours_of_aperio_that_are_not_rgb_are_refused(tmp_path: Path) -> None:
+    data = pixels((64, 96, 3), "uint8")
+    tifffile.imwrite(tmp_path / "a.tif", data, compression=33003, **RGB, **TILES)
+    assert "its colours are YCbCr in JPEG 2000" in refusal_of(tmp_path / "a.tif")
+
+
 def test_uncompressed_strips_of_files_of_other_heights_are_cut_alike(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()

@@ -28,7 +28,8 @@ _COMPRESSORS: Final[Mapping[int, list[dict[str, Any]]]] = {
     50000: [_ZSTD],
 }
 _JPEG: Final = (7,)
-_JPEG_2000: Final = (34712, 33003, 33004, 33005)
+_JPEG_2000: Final = (34712, 33004, 33005)
+_YCBCR_JPEG_2000: Final = 33003  # of Aperio; Bio-Formats writes gray with it
 _LERC: Final = 34887
 _PACKED_BITS: Final = (1, 2, 4, 10, 12, 14)
 _WEBP: Final = (34927, 50001)
@@ -55,7 +56,9 @@ def inner_codecs(page: Any, fail: Callable[[str], Refused]) -> list[dict[str, An
         return [*_predicted(page, fail), *_COMPRESSORS[compression]]
     if compression in _JPEG:
         return [_jpeg(page)]
-    if compression in _JPEG_2000:
+    if compression == _YCBCR_JPEG_2000 and page.samplesperpixel > 1:
+        raise fail(f"its colours are YCbCr in JPEG 2000, which does not say so: {_RECODE}")
+    if compression in (*_JPEG_2000, _YCBCR_JPEG_2000):
         return [{"name": "imagecodecs_jpeg2k"}]
     if compression in _WEBP:
         has_alpha = {"configuration": {"hasalpha": True}} if page.samplesperpixel == 4 else {}
