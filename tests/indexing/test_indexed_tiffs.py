@@ -203,3 +203,15 @@ def test_what_was_exported_is_indexed_to_the_same_array(tmp_path: Path) -> None:
 def indexed_in_place(folder: Path) -> Any:
     assert zarrfuse.index(folder, jobs=1) == str(folder)
     return zarr.open(zarrfuse.open_store(folder), mode="r")
+
+
+def test_an_export_of_an_indexed_array_is_not_recorded_as_indexed(tmp_path: Path) -> None:
+    folder = tmp_path / "tiffs"
+    folder.mkdir()
+    for number in range(2):
+        tifffile.imwrite(folder / f"t{number}.tif", GRAY + number, compression="zstd", **TILES)
+    out = zarrfuse.index(folder, jobs=1)
+    zarrfuse.export(out, tmp_path / "out")
+    exported = zarr.open_array(zarrfuse.open_store(tmp_path / "out"), mode="r")
+    assert "zarrfuse_index" not in exported.attrs
+    assert exported.attrs["tiff"]["photometric"] == "minisblack"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zarrfuse.exporting.encodings import Compression, Encoding, encoding_of, new_encoding
-from zarrfuse.shards.documents import array_document
+from zarrfuse.shards.documents import INDEX_RECORD, array_document
 from zarrfuse.shards.encoded import Encoded, Shard, encoded
 from zarrfuse.shards.layout import Layout, Refused, codecs_text, grid_of
 from zarrfuse.spec.codecs import problems
@@ -126,7 +126,9 @@ class Plan:
             chunk_shape=self.chunk_shape,
             dimension_names=self.node.dimension_names,
             suffix=suffix,
-            attributes=self.node.attributes,
+            attributes={
+                name: value for name, value in self.node.attributes.items() if name != INDEX_RECORD
+            },
             header_size=header_size,
         )
 

@@ -12,13 +12,12 @@ from typing import Any
 from zarrfuse.indexing.grid import Dimensions, Grid, Origin
 from zarrfuse.indexing.ngff import image_document
 from zarrfuse.shards.arrange import arranged
-from zarrfuse.shards.documents import DEFAULT_KEYS, array_document
+from zarrfuse.shards.documents import DEFAULT_KEYS, INDEX_RECORD, array_document
 from zarrfuse.shards.layout import FileArray, Layout
 from zarrfuse.spec.chunk_keys import SuffixEncoding, parse_chunk_key_encoding
 from zarrfuse.spec.paths import join
 
 DOCUMENT = "zarr.json"
-_RECORD = "zarrfuse_index"
 # What may change while the chunks that are stored stay valid.
 _MAY_CHANGE = ("shape", "attributes")
 
@@ -80,7 +79,7 @@ class Record:
 def record_of(document: Mapping[str, Any]) -> Record | None:
     """The record in the document of an array; None if it was not made by `zarrfuse index`."""
     try:
-        found = document["attributes"][_RECORD]
+        found = document["attributes"][INDEX_RECORD]
         origin = Origin(tuple(found["first"]), tuple(found["step"]))
         return Record(
             found["pattern"],
@@ -136,7 +135,7 @@ def dataset_of(
         layout = arranged(of_file, dimensions.sources, dimensions.names)
         level = Level(str(number) if as_group else "", of_file, layout, grid)
         levels.append(level)
-        attributes = {**first[number].attributes, _RECORD: record.to_json()}
+        attributes = {**first[number].attributes, INDEX_RECORD: record.to_json()}
         if scale and not as_group:
             attributes["scale"] = {axis: list(step) for axis, step in scale.items()}
         document = array_document(

@@ -13,6 +13,8 @@ from zarrfuse.shards.layout import Json, Layout, grid_of
 INDEX_SUFFIX = ".index"
 """What the key of the index adds to the key of the file."""
 HEADER_SUFFIX = ".header"
+INDEX_RECORD = "zarrfuse_index"
+"""The attribute with which an array records how its files were indexed."""
 DEFAULT_KEYS: Json = {"name": "default", "configuration": {"separator": "/"}}
 
 
