@@ -271,7 +271,7 @@ def test_the_version_is_printed() -> None:
     assert zarrfuse("--version").stdout == f"zarrfuse {__version__}\n"
 
 
-COMMANDS = ["mount", "unmount", "info", "check", "demo", "doctor"]
+COMMANDS = ["mount", "unmount", "info", "check", "index", "export", "demo", "doctor"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -285,7 +285,7 @@ def test_help_has_a_whole_sentence_for_each_command() -> None:
     assert "..." not in told.partition("Commands:")[2]
 
 
-@pytest.mark.parametrize("command", ["unmount", "info", "check", "demo"])
+@pytest.mark.parametrize("command", ["unmount", "info", "check", "index", "demo"])
 def test_an_empty_path_is_not_taken_for_this_folder(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

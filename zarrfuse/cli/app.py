@@ -423,9 +423,9 @@ def export(
     profile: Profile = None,
     header: Header = None,
 ) -> None:
-    """Write ARRAY as a Zarr array in FOLDER whose chunks are TIFF files.
+    """Write ARRAY to FOLDER as files that are TIFF or HDF5, and shards.
 
-    If it is interrupted, the same command goes on. Exits with 2 if there is no Zarr array.
+    They are the chunks of a Zarr array. The exit code is 2 if ARRAY is no array, or cannot be opened.
     """
     from zarrfuse.cli.export import run  # noqa: PLC0415
 

@@ -78,6 +78,8 @@ def index(
     from zarrfuse.indexing.progress import OnTerminal  # noqa: PLC0415
     from zarrfuse.indexing.run import index as run  # noqa: PLC0415
 
+    if not folder:  # an unset variable, not the current folder
+        raise typer.BadParameter("must not be empty", param_hint="FOLDER")
     if link + copy + move > 1:
         raise typer.BadParameter("only one of --link, --copy and --move can be given")
     options = options_of(
