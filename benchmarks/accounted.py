@@ -10,12 +10,14 @@ import ctypes
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_LIBC = ctypes.CDLL(None)
 
 
 def _read_bytes() -> tuple[int, int]:
@@ -25,12 +27,19 @@ def _read_bytes() -> tuple[int, int]:
     return found["rchar"], found["read_bytes"]
 
 
+def _end_with_parent() -> None:
+    """If the benchmark is interrupted, the command must not go on writing into what is deleted."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def main() -> int:
     """Run the command; its return code."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     asked_before, from_disk_before = _read_bytes()
     begun = time.perf_counter()
-    done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        sys.argv[1:], stdout=subprocess.DEVNULL, check=False, preexec_fn=_end_with_parent
+    )
     seconds = time.perf_counter() - begun
     while True:
         try:

@@ -152,7 +152,9 @@ class IndexMeasurements:
 
     def _clear(self) -> None:
         if self._out.is_dir():
-            shutil.rmtree(self._out)
+            shutil.rmtree(
+                self._out, ignore_errors=True
+            )  # workers of an interrupted command may write
         else:
             self._out.unlink(missing_ok=True)
         os.sync()
