@@ -1,7 +1,8 @@
 """`zarrfuse index` beside what else makes Zarr of a folder of TIFF files: what is measured, and how.
 
-The clock runs from the start of a command to its end, with its default number of processes. What it wrote
-is flushed and deleted before the next one begins (`writing` says why that waits). Warm: all that is read is
+The clock runs from the start of a command to its end, with its default number of processes. Each writes a
+folder of its own, which is flushed before the next one begins, and deleted at the end of the bench (ext4
+without a journal is slow for a while after files were deleted). Warm: all that is read is
 in the page cache. Cold: the caches of the kernel are dropped, which only root can, and then the command is
 run with a few other files, so that the program itself is in memory. Converting copies pixels, so it gets
 fewer files, and nothing waits until they are on the disk; `zarrfuse index` waits (`sync`).
@@ -9,9 +10,7 @@ fewer files, and nothing waits until they are on the disk; `zarrfuse index` wait
 
 import json
 import os
-import shutil
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,6 @@ OURS, VIRTUALIZARR, KERCHUNK, CONVERTED = (
     "kerchunk",
     "tifffile, zarr-python",
 )
-_SETTLED_S = 6.0
 _DROP = Path("/proc/sys/vm/drop_caches")
 _VIRTUAL_PYTHON = Path(sys.prefix) / "virtual" / "bin" / "python"
 _SCRIPT = str(Path(__file__).with_name("tiff_peers.py"))
@@ -97,7 +95,8 @@ class IndexMeasurements:
 
     def __init__(self, files: TiffFiles, folder: Path) -> None:
         self._files = files
-        self._out = folder / "made.zarr"
+        self._folder = folder
+        self._runs = 0
         self._environment = command_environment(folder)
 
     def source(self, program: Program) -> Path:
@@ -119,9 +118,8 @@ class IndexMeasurements:
             for file in sorted(source.iterdir()):
                 _read(file, whole=program.copies)
         if row.is_again:
-            self._run(program, source, is_kept=True)
-            os.sync()
-        return self._run(program, source)
+            self._run(program, source)
+        return self._run(program, source, again=row.is_again)
 
     def bytes_of_a_file(self, program: Program) -> tuple[float, float]:
         """(asked for, from a cold disk) of a file with pixels, without what the program itself reads."""
@@ -139,26 +137,16 @@ class IndexMeasurements:
             max(0, many.disk_bytes - few.disk_bytes) / more,
         )
 
-    def _run(self, program: Program, source: Path, *, is_kept: bool = False) -> Account:
-        command = program.command(str(source), str(self._out))
-        try:
-            told = run([sys.executable, "-m", "benchmarks.accounted", *command], self._environment)
-            if not self._out.exists():
-                raise Failed(f"{program.name} has written nothing")
-        finally:
-            if not is_kept:
-                self._clear()
-        return Account(**json.loads(told.splitlines()[-1]))
-
-    def _clear(self) -> None:
-        if self._out.is_dir():
-            shutil.rmtree(
-                self._out, ignore_errors=True
-            )  # workers of an interrupted command may write
-        else:
-            self._out.unlink(missing_ok=True)
+    def _run(self, program: Program, source: Path, *, again: bool = False) -> Account:
+        """Run a program once; `again`: to the folder that it wrote before."""
+        self._runs += not again
+        out = self._folder / f"made-{self._runs}.zarr"
+        command = program.command(str(source), str(out))
+        told = run([sys.executable, "-m", "benchmarks.accounted", *command], self._environment)
+        if not out.exists():
+            raise Failed(f"{program.name} has written nothing")
         os.sync()
-        time.sleep(_SETTLED_S)
+        return Account(**json.loads(told.splitlines()[-1]))
 
 
 def _read(file: Path, *, whole: bool) -> None:

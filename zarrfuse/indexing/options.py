@@ -11,8 +11,6 @@ from zarrfuse.config import RemoteConfig
 from zarrfuse.indexing.target import Way
 from zarrfuse.stores.opening import is_url
 
-_MOST_PROCESSES = 8
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -59,7 +57,7 @@ def options_of(
     scheduler: str | None,
     remote: RemoteConfig,
 ) -> Options:
-    """The options for arguments as users give them: relative paths, and all cores by default."""
+    """The options for arguments as users give them: relative paths, and this process by default."""
     return Options(
         _absolute(folder),
         None if out is None else _absolute(out),
@@ -69,7 +67,7 @@ def options_of(
         ngff,
         dataset,
         dry_run,
-        jobs or min(_MOST_PROCESSES, os.cpu_count() or 1),
+        jobs or 1,
         scheduler,
         remote,
     )

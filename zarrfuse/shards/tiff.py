@@ -86,7 +86,7 @@ class _Image:
     def read(self) -> FileArray:
         page, fail = self._page, self._fail
         for number, other in enumerate(self._pages):
-            if other is not None and (difference := _difference(page, other)):
+            if other not in (page, None) and (difference := _difference(page, other)):
                 raise fail(f"page {number} has {difference}, and page 0 has not")
         codecs = inner_codecs(page, fail)
         if 0 in (*page.shape, *page.chunks) or (not page.is_tiled and not page.rowsperstrip):

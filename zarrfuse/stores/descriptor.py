@@ -35,14 +35,14 @@ _CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.EBADF})
 _CANNOT_COPY = frozenset(
     {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
 )
-_fstatfs = ctypes.CDLL(None, use_errno=True).fstatfs
-_fstatfs.argtypes = [ctypes.c_int, ctypes.c_void_p]
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fstatfs.argtypes = [ctypes.c_int, ctypes.c_void_p]
 
 
 def is_remote(fd: int) -> bool:
     """Whether open and stat on the file system of `fd` may wait for a server or another process."""
     status = (ctypes.c_long * 64)()  # longer than any `struct statfs`; `f_type` comes first
-    if _fstatfs(fd, status):
+    if _libc.fstatfs(fd, status):
         return True
     return status[0] & 0xFFFFFFFF in _REMOTE
 
@@ -70,6 +70,20 @@ def sync_folder(fd: int) -> None:
     except OSError as error:
         if error.errno not in _CANNOT_SYNC_FOLDERS:
             raise
+
+
+def sync_file_system(folder: str) -> None:
+    """Make all that was written to the file system of a folder durable (`syncfs`).
+
+    For many files: 1,000 times `fsync` takes 0.35 s, and this 0.015 s.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if _libc.syncfs(fd):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), folder)
+    finally:
+        os.close(fd)
 
 
 def copied_by_kernel(source: int, start: int, stop: int, target: int) -> int:
