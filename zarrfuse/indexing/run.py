@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from zarrfuse.errors import SourceError
-from zarrfuse.indexing.dataset import DOCUMENT
+from zarrfuse.indexing.dataset import DOCUMENT, Record
 from zarrfuse.indexing.earlier import Earlier, earlier_of
 from zarrfuse.indexing.files import Files, FoundFile
 from zarrfuse.indexing.grid import Dimensions
@@ -19,7 +19,9 @@ from zarrfuse.indexing.opening import target_of
 from zarrfuse.indexing.options import Options, Summary
 from zarrfuse.indexing.places import Places, places_of
 from zarrfuse.indexing.progress import Progress
+from zarrfuse.indexing.target import Way
 from zarrfuse.indexing.update import IndexingError, Update, stored_summary
+from zarrfuse.indexing.wanted import Wanted
 from zarrfuse.jobs.opening import open_jobs
 from zarrfuse.shards.documents import INDEX_SUFFIX
 from zarrfuse.stores.opening import is_url, printable_source
@@ -83,11 +85,27 @@ def index(options: Options, progress: Progress) -> Summary | None:
         and not progress.agrees("Is this what the names mean?")
     ):
         return None
+    record = _record(options, places, dimensions, earlier, in_place=in_place)
+    wanted = Wanted(places, dimensions, first, record, as_group, in_place)
     with open_jobs(options.processes, options.scheduler) as jobs, closing(Headers()) as headers:
-        update = Update(
-            options, files, target, out, places, dimensions, earlier, first, as_group, in_place
-        )
+        update = Update(options, files, target, out, wanted, earlier)
         return update.carry_out(jobs, headers, progress)
+
+
+def _record(
+    options: Options, places: Places, dimensions: Dimensions, earlier: Earlier, *, in_place: bool
+) -> Record:
+    """What the array is to record of this run."""
+    naming = places.naming
+    moved = options.way is Way.MOVE or (earlier.record is not None and earlier.record.moved)
+    return Record(
+        naming.title,
+        naming.fields,
+        naming.origin,
+        dimensions.sources,
+        options.dataset,
+        moved and not in_place,
+    )
 
 
 def _beside(folder: str) -> str:
