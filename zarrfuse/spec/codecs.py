@@ -1,7 +1,7 @@
 """Checks a chain of codecs, and computes the size of its output.
 
-Owns the order of a chain, shards (chains within a chain), and sizes. `known_codecs` has the codecs and
-their configurations. Used by `check` and by views. It must not know how codecs decode.
+Owns the order of a chain, shards (chains within a chain), and sizes. `known_codecs` has the codecs, and the
+rules for their configurations. Used by `check` and by views. It must not know how codecs decode.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,21 +9,19 @@ from math import prod
 from typing import Any, Final
 
 from zarrfuse.errors import MetadataError
-from zarrfuse.spec.data_types import UINT64, DataType
-from zarrfuse.spec.known_codecs import (
-    KNOWN,
+from zarrfuse.spec.codec_rules import (
     Array,
     Codec,
     Kind,
     configuration_rule,
     is_integer,
-    judge_transpose,
     missing_members,
     one_of,
-    packed_bytes,
-    packed_integer_bytes,
     unknown_members,
 )
+from zarrfuse.spec.data_types import UINT64, DataType
+from zarrfuse.spec.image_codecs import packed_integer_bytes
+from zarrfuse.spec.known_codecs import KNOWN, judge_transpose, packed_bytes
 from zarrfuse.spec.members import shown
 from zarrfuse.spec.names import Extension, parse_extension
 from zarrfuse.spec.problems import Problem, Rule

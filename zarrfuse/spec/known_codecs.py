@@ -1,95 +1,28 @@
 """The table of known codecs, and the rules for their configurations.
 
-Owns the rules of the core codecs, of `zstd`, `packbits`, `vlen-utf8` and `vlen-bytes` of the registry, and
-of those of `imagecodecs.zarr` that TIFF needs.
+Owns the rules of the core codecs, and of `zstd`, `packbits`, `vlen-utf8` and `vlen-bytes` of the registry;
+`image_codecs` has those of `imagecodecs.zarr`.
 Used by `codecs`, which owns chains and shards. It must not know the position of a codec in a chain.
 """
 
-import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from zarrfuse.spec.codec_rules import (
+    Array,
+    Codec,
+    Judge,
+    configuration_rule,
+    integer_from,
+    is_integer,
+    missing_members,
+    one_of,
+    unknown_members,
+)
 from zarrfuse.spec.data_types import DataType
-from zarrfuse.spec.image_codecs import IMAGE_CODEC_MEMBERS, MemberType
+from zarrfuse.spec.image_codecs import IMAGE_CODECS
 from zarrfuse.spec.members import shown
-from zarrfuse.spec.problems import Problem, Rule
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """The input array of a codec; a member that is not known is None, and is not checked."""
-
-    data_type: DataType | None
-    shape: tuple[int, ...] | None
-
-
-Kind: TypeAlias = Literal["array->array", "array->bytes", "bytes->bytes"]
-"""The kinds of input and output of a codec (core specification, Codecs)."""
-
-Judge: TypeAlias = Callable[[Mapping[str, Any], Array], Iterator[Problem]]
-"""Yields all problems of the configuration of a codec that encodes this array.
-
-The members of the problems start at the codec: `configuration: level`.
-"""
-
-
-def configuration_rule(document: str) -> Rule:
-    """The section on the configuration in the document of a codec."""
-    return (document, "Configuration parameters")
-
-
-def unknown_members(
-    configuration: Mapping[str, Any], known: Sequence[str], rule: Rule
-) -> Iterator[Problem]:
-    """A problem for every member that the codec does not have."""
-    for name in configuration:
-        if name not in known:
-            yield Problem(f"configuration: {shown(name)}", "unknown member", rule)
-
-
-def missing_members(
-    configuration: Mapping[str, Any], required: Sequence[str], rule: Rule
-) -> Iterator[Problem]:
-    """A problem for every required member that is missing."""
-    for name in required:
-        if name not in configuration:
-            yield Problem(f"configuration: {name}", "is missing", rule)
-
-
-def one_of(
-    configuration: Mapping[str, Any], name: str, allowed: Sequence[str], rule: Rule
-) -> Iterator[Problem]:
-    """A problem if the member exists and is not one of the `allowed` strings."""
-    if name in configuration and configuration[name] not in allowed:
-        *most, last = map(repr, allowed)
-        clause = f"must be {', '.join(most)} or {last}, not {shown(configuration[name])}"
-        yield Problem(f"configuration: {name}", clause, rule)
-
-
-def is_integer(value: object) -> bool:
-    """Whether `value` is a JSON integer; `true` and `4.0` are not."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _integer(
-    configuration: Mapping[str, Any], name: str, low: int, high: int | None, rule: Rule
-) -> Iterator[Problem]:
-    """A problem if the member exists and is not an integer from `low` to `high`."""
-    if name not in configuration:
-        return
-    value = configuration[name]
-    if not is_integer(value):
-        clause = f"must be an integer, not {shown(value)}"
-    elif high is None and value < low:
-        clause = f"must be at least {low}, not {shown(value)}"
-    elif high is not None and not low <= value <= high:
-        clause = f"must be from {low} to {high}, not {shown(value)}"
-    else:
-        return
-    yield Problem(f"configuration: {name}", clause, rule)
-
+from zarrfuse.spec.problems import Problem
 
 # -- array->array
 
@@ -169,7 +102,7 @@ def judge_packbits(configuration: Mapping[str, Any], array: Array) -> Iterator[P
     wrong = [
         problem
         for name in given
-        for problem in _integer(given, name, 0, None if bits is None else bits - 1, _PACKBITS)
+        for problem in integer_from(given, name, 0, None if bits is None else bits - 1, _PACKBITS)
     ]
     yield from wrong
     if not wrong and len(given) == 2 and given["last_bit"] < given["first_bit"]:
@@ -222,14 +155,14 @@ def judge_gzip(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]:
     """`level` is required, and from 0 to 9."""
     yield from unknown_members(configuration, ["level"], _GZIP)
     yield from missing_members(configuration, ["level"], _GZIP)
-    yield from _integer(configuration, "level", 0, 9, _GZIP)
+    yield from integer_from(configuration, "level", 0, 9, _GZIP)
 
 
 def judge_zstd(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]:
     """`level` is required, and from -131072 to 22; `checksum` is true or false."""
     yield from unknown_members(configuration, ["level", "checksum"], _ZSTD)
     yield from missing_members(configuration, ["level"], _ZSTD)
-    yield from _integer(configuration, "level", -131072, 22, _ZSTD)
+    yield from integer_from(configuration, "level", -131072, 22, _ZSTD)
     checksum = configuration.get("checksum", False)
     if not isinstance(checksum, bool):
         clause = f"must be true or false, not {shown(checksum)}"
@@ -244,10 +177,10 @@ def judge_blosc(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]
     yield from unknown_members(configuration, [*required, "typesize"], _BLOSC)
     yield from missing_members(configuration, [*required, *(["typesize"] * shuffles)], _BLOSC)
     yield from one_of(configuration, "cname", _COMPRESSORS, _BLOSC)
-    yield from _integer(configuration, "clevel", 0, 9, _BLOSC)
+    yield from integer_from(configuration, "clevel", 0, 9, _BLOSC)
     yield from one_of(configuration, "shuffle", ["noshuffle", "shuffle", "bitshuffle"], _BLOSC)
-    yield from _integer(configuration, "typesize", 1 if shuffles else 0, None, _BLOSC)
-    yield from _integer(configuration, "blocksize", 0, None, _BLOSC)
+    yield from integer_from(configuration, "typesize", 1 if shuffles else 0, None, _BLOSC)
+    yield from integer_from(configuration, "blocksize", 0, None, _BLOSC)
 
 
 def judge_crc32c(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]:
@@ -255,137 +188,7 @@ def judge_crc32c(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem
     yield from unknown_members(configuration, [], _CRC32C)
 
 
-# -- imagecodecs.zarr
-
-
-def _judge_plain(name: str) -> Judge:
-    """The rule of a codec that has no configuration, or an empty one."""
-    rule = configuration_rule(f"{name} codec")
-    return lambda configuration, _: unknown_members(configuration, [], rule)
-
-
-def _judge_image(name: str) -> Judge:
-    """The rules of a codec that encodes images: members of the right types; null means the default."""
-    rule = configuration_rule(f"{name} codec")
-    members = IMAGE_CODEC_MEMBERS[name]
-
-    def judge(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]:
-        yield from unknown_members(configuration, list(members), rule)
-        for member, kind in members.items():
-            value = configuration.get(member)
-            if value is not None and not _has_type(value, kind):
-                clause = f"must be {_TYPE_NAMES[kind]}, not {shown(value)}"
-                yield Problem(f"configuration: {member}", clause, rule)
-
-    return judge
-
-
-_TYPE_NAMES: Final[Mapping[MemberType, str]] = {
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "string": "a string",
-    "base64": "bytes as base64",
-}
-
-
-def _has_type(value: object, kind: MemberType) -> bool:
-    match kind:
-        case "integer":
-            return is_integer(value)
-        case "number":
-            return is_integer(value) or isinstance(value, float)
-        case "boolean":
-            return isinstance(value, bool)
-        case "string":
-            return isinstance(value, str)
-        case "base64":
-            return isinstance(value, str) and _is_base64(value)
-        case "any":
-            return True
-
-
-def _is_base64(text: str) -> bool:
-    try:
-        binascii.a2b_base64(text.encode(), strict_mode=True)
-    except ValueError:
-        return False
-    return True
-
-
-def _judge_predictor(name: str, kinds: Sequence[str]) -> Judge:
-    """The rules of a predictor: `axis` exists, `dist` is at least 1, elements are of these `kinds`."""
-    document = f"{name} codec"
-    rule = configuration_rule(document)
-
-    def judge(configuration: Mapping[str, Any], array: Array) -> Iterator[Problem]:
-        yield from unknown_members(configuration, ["axis", "dist"], rule)
-        yield from _integer(configuration, "dist", 1, None, rule)
-        if array.shape:
-            ndim = len(array.shape)
-            yield from _integer({"axis": -1, **configuration}, "axis", -ndim, ndim - 1, rule)
-        data_type = array.data_type
-        if data_type is not None and data_type.known and data_type.kind not in kinds:
-            clause = f"takes numbers of the kinds {', '.join(kinds)}, which {data_type.name} is not"
-            yield Problem("", clause, (document, "Format and algorithm"))
-
-    return judge
-
-
-_PACKINTS: Final = configuration_rule("imagecodecs_packints codec")
-
-
-def judge_packints(configuration: Mapping[str, Any], array: Array) -> Iterator[Problem]:
-    """`bitspersample` fits the unsigned elements, `runlen` divides their number, `bitorder` is an order."""
-    yield from unknown_members(configuration, ["bitspersample", "bitorder", "runlen"], _PACKINTS)
-    if configuration.get("bitorder") is not None:
-        yield from one_of(configuration, "bitorder", ["<", ">"], _PACKINTS)
-    wrong = list(_integer(configuration, "runlen", 0, None, _PACKINTS))
-    yield from wrong
-    runlen = configuration.get("runlen", 0)
-    if not wrong and runlen and array.shape is not None and prod(array.shape) % runlen:
-        clause = (
-            f"must divide {prod(array.shape)}, the elements of a chunk, which {runlen} does not"
-        )
-        yield Problem("configuration: runlen", clause, _PACKINTS)
-    data_type, most = array.data_type, 64
-    if data_type is not None and data_type.known:
-        if data_type.kind in ("uint", "bool") and data_type.itemsize is not None:
-            most = data_type.itemsize * 8
-        else:
-            clause = f"packs unsigned integers and bool, which {data_type.name} is not"
-            document = "imagecodecs_packints codec"
-            yield Problem("", clause, (document, "Format and algorithm"))
-    yield from _integer({"bitspersample": 8, **configuration}, "bitspersample", 1, most, _PACKINTS)
-
-
-def packed_integer_bytes(configuration: Mapping[str, Any], shape: tuple[int, ...]) -> int | None:
-    """The bytes of a chunk encoded by `imagecodecs_packints`: each run is rounded up to whole bytes."""
-    if any(judge_packints(configuration, Array(None, shape))):
-        return None
-    bits: int = configuration.get("bitspersample", 8)
-    runlen: int = configuration.get("runlen", 0) or prod(shape)
-    return prod(shape) // runlen * -(-runlen * bits // 8)
-
-
 # -- the table
-
-
-@dataclass(frozen=True, slots=True)
-class Codec:
-    """The properties of a codec.
-
-    `size`: `fixed` if the size of its output follows from that of its input, `varies` for compression,
-    `unknown` if it depends on the configuration. `keeps_shape`, `keeps_type`: whether an array->array codec
-    keeps shape and data type. `added_bytes`: the size of a checksum.
-    """
-
-    kind: Kind
-    judge: Judge | None = None
-    size: Literal["fixed", "varies", "unknown"] = "varies"
-    keeps_shape: bool = False
-    keeps_type: bool = False
-    added_bytes: int = 0
 
 
 def _filter(*, shape: bool, data_type: bool) -> Codec:
@@ -442,18 +245,5 @@ KNOWN: Final[Mapping[str, Codec]] = {
     "numcodecs.crc32c": _checksum(),
     "numcodecs.fletcher32": _checksum(),
     "numcodecs.jenkins_lookup3": _checksum(),
-    "imagecodecs_delta": Codec(
-        "array->array",
-        _judge_predictor("imagecodecs_delta", ["int", "uint", "float"]),
-        "fixed",
-        keeps_shape=True,
-        keeps_type=True,
-    ),
-    "imagecodecs_floatpred": Codec(
-        "array->bytes", _judge_predictor("imagecodecs_floatpred", ["float"]), "fixed"
-    ),
-    "imagecodecs_packints": Codec("array->bytes", judge_packints, "fixed"),
-    "imagecodecs_lzw": Codec("bytes->bytes", _judge_plain("imagecodecs_lzw")),
-    "imagecodecs_packbits": Codec("bytes->bytes", _judge_plain("imagecodecs_packbits")),
-    **{name: Codec("array->bytes", _judge_image(name)) for name in IMAGE_CODEC_MEMBERS},
+    **IMAGE_CODECS,
 }

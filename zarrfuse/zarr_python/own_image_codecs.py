@@ -1,6 +1,6 @@
 """Codecs of zarr-python that call imagecodecs, for where `imagecodecs.zarr` does not exist.
 
-Names and configurations are those of `imagecodecs.zarr`; `spec.known_codecs` judges configurations. Used by
+Names and configurations are those of `imagecodecs.zarr`; `spec.image_codecs` judges configurations. Used by
 `image_codecs`. Wrong metadata, and chunks that cannot be decoded or are not of the array's shape and data
 type, are a `ValueError`. Images are decoded into memory of the size of a chunk, so that the header of an
 image never decides how much memory is taken.
@@ -19,8 +19,9 @@ from zarr.abc.codec import ArrayArrayCodec, ArrayBytesCodec, BytesBytesCodec
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import Buffer, NDBuffer
 
+from zarrfuse.spec.codec_rules import Array
 from zarrfuse.spec.data_types import parse_data_type
-from zarrfuse.spec.known_codecs import KNOWN, Array, packed_integer_bytes
+from zarrfuse.spec.image_codecs import IMAGE_CODECS, packed_integer_bytes
 
 Pixels = npt.NDArray[Any]
 
@@ -78,7 +79,7 @@ class _Configured:
         self._judge(self.configuration, Array(data_type, chunk_shape))
 
     def _judge(self, configuration: Mapping[str, Any], array: Array) -> None:
-        judge = KNOWN[self.name].judge
+        judge = IMAGE_CODECS[self.name].judge
         assert judge is not None
         for problem in judge(configuration, array):
             raise ValueError(f"{self.name}: {problem}")
