@@ -5,48 +5,18 @@ The entry points of `pyproject.toml` name this module. imagecodecs has the codec
 classes, so both packages have to name the same one.
 """
 
-try:
-    from imagecodecs.zarr import (
-        Delta,
-        Floatpred,
-        Jpeg,
-        Jpeg2k,
-        Jpegxl,
-        Jpegxr,
-        Lerc,
-        Lzw,
-        Packbits,
-        Packints,
-        Png,
-        Webp,
-    )
-except ImportError:
-    from zarrfuse.zarr_python.own_image_codecs import (
-        Delta,
-        Floatpred,
-        Jpeg,
-        Jpeg2k,
-        Jpegxl,
-        Jpegxr,
-        Lerc,
-        Lzw,
-        Packbits,
-        Packints,
-        Png,
-        Webp,
-    )
+from types import ModuleType
 
-__all__ = [
-    "Delta",
-    "Floatpred",
-    "Jpeg",
-    "Jpeg2k",
-    "Jpegxl",
-    "Jpegxr",
-    "Lerc",
-    "Lzw",
-    "Packbits",
-    "Packints",
-    "Png",
-    "Webp",
-]
+try:
+    import imagecodecs.zarr
+
+    codecs: ModuleType = imagecodecs.zarr
+except ImportError:
+    from zarrfuse.zarr_python import own_image_codecs
+
+    codecs = own_image_codecs
+
+Delta, Floatpred, Packints = codecs.Delta, codecs.Floatpred, codecs.Packints
+Lzw, Packbits = codecs.Lzw, codecs.Packbits
+Jpeg, Jpeg2k, Jpegxl, Jpegxr = codecs.Jpeg, codecs.Jpeg2k, codecs.Jpegxl, codecs.Jpegxr
+Webp, Lerc, Png = codecs.Webp, codecs.Lerc, codecs.Png

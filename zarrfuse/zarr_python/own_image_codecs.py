@@ -1,17 +1,15 @@
 """Codecs of zarr-python that call imagecodecs, for where `imagecodecs.zarr` does not exist.
 
-Names and configurations are those of `imagecodecs.zarr`; `spec.image_codecs` judges configurations. Used by
+Names and configurations are those of `imagecodecs.zarr`; `image_codec_base` checks configurations. Used by
 `image_codecs`. Wrong metadata, and chunks that cannot be decoded or are not of the array's shape and data
 type, are a `ValueError`. Images are decoded into memory of the size of a chunk, so that the header of an
 image never decides how much memory is taken.
 """
 
-import asyncio
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,106 +17,20 @@ from zarr.abc.codec import ArrayArrayCodec, ArrayBytesCodec, BytesBytesCodec
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import Buffer, NDBuffer
 
-from zarrfuse.spec.codec_rules import Array
-from zarrfuse.spec.data_types import parse_data_type
-from zarrfuse.spec.image_codecs import IMAGE_CODECS, packed_integer_bytes
-
-Pixels = npt.NDArray[Any]
-
-
-def _imagecodecs(name: str, function: str, *arguments: Any, **options: Any) -> Any:
-    """Call a function of imagecodecs for the codec of this name; any failure is a `ValueError`."""
-    try:
-        import imagecodecs  # noqa: PLC0415
-    except ImportError as error:
-        raise ValueError(
-            f"{name}: imagecodecs is not installed; run pip install 'zarrfuse[codecs]'"
-        ) from error
-    given = {key: value for key, value in options.items() if value is not None}
-    try:
-        return getattr(imagecodecs, function)(*arguments, **given)
-    # Its errors are RuntimeError; ImportError: it was built without this codec; TypeError: this version
-    # lacks an option.
-    except (RuntimeError, ValueError, TypeError, ImportError) as error:
-        raise ValueError(f"{name}: {error}") from error
-
-
-@dataclass(frozen=True, init=False)
-class _Configured:
-    """A codec with the name `name` and the members of its configuration as keyword arguments."""
-
-    name: ClassVar[str]
-
-    configuration: Mapping[str, Any] = field(hash=False)
-
-    def __init__(self, **configuration: Any) -> None:
-        for member, value in configuration.items():
-            if isinstance(value, bytes):
-                configuration[member] = base64.b64encode(value).decode()
-        self._judge(configuration, Array(None, None))
-        object.__setattr__(self, "configuration", configuration)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Parse the object of a `zarr.json`; it may have no configuration."""
-        configuration = data.get("configuration") or {}
-        if not isinstance(configuration, Mapping):
-            raise ValueError(f"{cls.name}: configuration: must be an object, not {configuration!r}")
-        return cls(**configuration)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The object for a `zarr.json`."""
-        if not self.configuration:
-            return {"name": self.name}
-        return {"name": self.name, "configuration": dict(self.configuration)}
-
-    def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
-        """Raises `ValueError` if the configuration does not go with the array."""
-        data_type = parse_data_type(dtype.to_json(zarr_format=3))
-        chunk_shape = getattr(chunk_grid, "chunk_shape", None)
-        self._judge(self.configuration, Array(data_type, chunk_shape))
-
-    def _judge(self, configuration: Mapping[str, Any], array: Array) -> None:
-        judge = IMAGE_CODECS[self.name].judge
-        assert judge is not None
-        for problem in judge(configuration, array):
-            raise ValueError(f"{self.name}: {problem}")
-
-    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
-        """The encoded bytes of a chunk; `NotImplementedError` for compression."""
-        raise NotImplementedError
-
-
-class _Threaded:
-    """A codec with `_encode_sync` and `_decode_sync`; zarr-python before 3.2 awaits `_single`."""
-
-    _encode_sync: Any
-    _decode_sync: Any
-
-    async def _encode_single(self, chunk_data: Any, chunk_spec: ArraySpec) -> Any:
-        return await asyncio.to_thread(self._encode_sync, chunk_data, chunk_spec)
-
-    async def _decode_single(self, chunk_data: Any, chunk_spec: ArraySpec) -> Any:
-        return await asyncio.to_thread(self._decode_sync, chunk_data, chunk_spec)
-
-
-def _dtype(chunk_spec: ArraySpec) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = chunk_spec.dtype.to_native_dtype()
-    return dtype
-
-
-def _nd_buffer(pixels: Pixels, chunk_spec: ArraySpec) -> NDBuffer:
-    return chunk_spec.prototype.nd_buffer.from_numpy_array(pixels.reshape(chunk_spec.shape))
-
-
-def _bytes(chunk_data: Buffer) -> npt.NDArray[np.uint8]:
-    return chunk_data.as_numpy_array().view(np.uint8)
-
+from zarrfuse.spec.image_codecs import packed_integer_bytes
+from zarrfuse.zarr_python.image_codec_base import (
+    Configured,
+    Threaded,
+    bytes_of,
+    call_imagecodecs,
+    dtype_of,
+    nd_buffer_of,
+)
 
 # -- bytes->bytes
 
 
-class _Compressor(_Threaded, _Configured, BytesBytesCodec):
+class _Compressor(Threaded, Configured, BytesBytesCodec):
     """Compressed bytes of whole chunks.
 
     Writers of TIFF pad what they compress, so decoded bytes behind those of a chunk are dropped. Hence it
@@ -136,22 +48,24 @@ class _Compressor(_Threaded, _Configured, BytesBytesCodec):
                 f"{self.name}: encodes {len(chunk_data)} bytes of a chunk of {most}: put it directly "
                 "behind the codec that makes bytes of the array"
             )
-        encoded = _imagecodecs(self.name, f"{self.functions}_encode", _bytes(chunk_data).tobytes())
+        encoded = call_imagecodecs(
+            self.name, f"{self.functions}_encode", bytes_of(chunk_data).tobytes()
+        )
         return chunk_spec.prototype.buffer.from_bytes(encoded)
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer:
         most = self._chunk_bytes(chunk_spec)
-        decoded = self._decoded(_bytes(chunk_data), most)
+        decoded = self._decoded(bytes_of(chunk_data), most)
         return chunk_spec.prototype.buffer.from_bytes(decoded[:most])
 
     def _decoded(self, encoded: npt.NDArray[np.uint8], most: int | None) -> bytes:
-        decoded: bytes = _imagecodecs(self.name, f"{self.functions}_decode", encoded)
+        decoded: bytes = call_imagecodecs(self.name, f"{self.functions}_decode", encoded)
         return decoded
 
     @staticmethod
     def _chunk_bytes(chunk_spec: ArraySpec) -> int | None:
         """The bytes of the elements of a chunk; None if elements vary in size."""
-        dtype = _dtype(chunk_spec)
+        dtype = dtype_of(chunk_spec)
         return None if dtype.hasobject else prod(chunk_spec.shape) * dtype.itemsize
 
 
@@ -163,7 +77,7 @@ class Lzw(_Compressor):
 
     def _decoded(self, encoded: npt.NDArray[np.uint8], most: int | None) -> bytes:
         # A stream may expand by 1,300 times; it is decoded up to a chunk only.
-        decoded: bytes = _imagecodecs(self.name, "lzw_decode", encoded, out=most)
+        decoded: bytes = call_imagecodecs(self.name, "lzw_decode", encoded, out=most)
         return decoded
 
 
@@ -177,7 +91,7 @@ class Packbits(_Compressor):
 # -- predictors and packed integers
 
 
-class _Predictor(_Threaded, _Configured):
+class _Predictor(Threaded, Configured):
     """A predictor along `axis`, from the element before.
 
     imagecodecs has no other distance for integers, and does not read what it writes with one for floats.
@@ -208,8 +122,8 @@ class Delta(_Predictor, ArrayArrayCodec):
 
     def _call(self, function: str, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer:
         pixels = chunk_data.as_numpy_array()
-        return _nd_buffer(
-            _imagecodecs(self.name, function, pixels, **self.configuration), chunk_spec
+        return nd_buffer_of(
+            call_imagecodecs(self.name, function, pixels, **self.configuration), chunk_spec
         )
 
 
@@ -223,19 +137,19 @@ class Floatpred(_Predictor, ArrayBytesCodec):
     is_fixed_size = True
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
-        pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), _dtype(chunk_spec))
-        encoded = _imagecodecs(self.name, "floatpred_encode", pixels, **self.configuration)
+        pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), dtype_of(chunk_spec))
+        encoded = call_imagecodecs(self.name, "floatpred_encode", pixels, **self.configuration)
         return chunk_spec.prototype.buffer.from_bytes(encoded.tobytes())
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
-        encoded, dtype = _bytes(chunk_data), _dtype(chunk_spec)
+        encoded, dtype = bytes_of(chunk_data), dtype_of(chunk_spec)
         _check_length(self.name, len(encoded), prod(chunk_spec.shape) * dtype.itemsize)
         rows = np.ascontiguousarray(encoded).view(dtype).reshape(chunk_spec.shape)
-        pixels = _imagecodecs(self.name, "floatpred_decode", rows, **self.configuration)
-        return _nd_buffer(pixels, chunk_spec)
+        pixels = call_imagecodecs(self.name, "floatpred_decode", rows, **self.configuration)
+        return nd_buffer_of(pixels, chunk_spec)
 
 
-class Packints(_Threaded, _Configured, ArrayBytesCodec):
+class Packints(Threaded, Configured, ArrayBytesCodec):
     """Unsigned integers of any number of bits; each run of `runlen` begins at a byte, as rows in TIFF."""
 
     name = "imagecodecs_packints"
@@ -250,10 +164,10 @@ class Packints(_Threaded, _Configured, ArrayBytesCodec):
     def _call(self, function: str, *arguments: Any) -> Any:
         options = {"runlen": 0, **self.configuration}
         bits = options.pop("bitspersample", 8)
-        return _imagecodecs(self.name, function, *arguments, bits, **options)
+        return call_imagecodecs(self.name, function, *arguments, bits, **options)
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
-        pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), _dtype(chunk_spec)).reshape(-1)
+        pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), dtype_of(chunk_spec)).reshape(-1)
         most = (1 << self.configuration.get("bitspersample", 8)) - 1
         if pixels.size and int(pixels.max()) > most:
             raise ValueError(
@@ -265,10 +179,10 @@ class Packints(_Threaded, _Configured, ArrayBytesCodec):
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
         # Behind `imagecodecs_lzw` there may be more bytes, see `_Compressor`.
         size = self.compute_encoded_size(0, chunk_spec)
-        encoded = _bytes(chunk_data)[:size]
+        encoded = bytes_of(chunk_data)[:size]
         _check_length(self.name, len(encoded), size)
-        pixels = self._call("packints_decode", encoded, _dtype(chunk_spec))
-        return _nd_buffer(pixels, chunk_spec)
+        pixels = self._call("packints_decode", encoded, dtype_of(chunk_spec))
+        return nd_buffer_of(pixels, chunk_spec)
 
 
 def _check_length(name: str, found: int, expected: int) -> None:
@@ -279,7 +193,7 @@ def _check_length(name: str, found: int, expected: int) -> None:
 # -- image files
 
 
-class _Image(_Threaded, _Configured, ArrayBytesCodec):
+class _Image(Threaded, Configured, ArrayBytesCodec):
     """A chunk as an image file of imagecodecs.
 
     `decoding` and `encoding`: the arguments that its functions take, by the members they come from. An
@@ -293,30 +207,30 @@ class _Image(_Threaded, _Configured, ArrayBytesCodec):
     encoding: ClassVar[Mapping[str, str]] = {}
 
     def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
-        pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), _dtype(chunk_spec)).squeeze()
+        pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), dtype_of(chunk_spec)).squeeze()
         planar = self.configuration.get("planar")
         image = np.atleast_3d(pixels) if planar else np.atleast_2d(pixels)
         options = self._arguments(self.encoding)
-        encoded = _imagecodecs(self.name, f"{self.functions}_encode", image, **options)
+        encoded = call_imagecodecs(self.name, f"{self.functions}_encode", image, **options)
         return chunk_spec.prototype.buffer.from_bytes(bytes(encoded))
 
     def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
-        shape, dtype = chunk_spec.shape, _dtype(chunk_spec).newbyteorder("=")
+        shape, dtype = chunk_spec.shape, dtype_of(chunk_spec).newbyteorder("=")
         memory = np.empty(prod(shape) * dtype.itemsize, np.uint8)
         # Given memory, not an array, imagecodecs does not take signed for unsigned numbers.
-        image = self._decoded(_bytes(chunk_data), shape, out=memory.data)
+        image = self._decoded(bytes_of(chunk_data), shape, out=memory.data)
         expected = tuple(length for length in shape if length != 1)
         if image.dtype != dtype or image.squeeze().shape != expected:
             raise ValueError(
                 f"{self.name}: an image is {image.dtype} of the shape {image.shape}, not {dtype} of the "
                 f"shape {shape}"
             )
-        return _nd_buffer(image, chunk_spec)
+        return nd_buffer_of(image, chunk_spec)
 
     def _decoded(self, encoded: Any, shape: tuple[int, ...], **options: Any) -> Any:
         """The image, decoded into the memory `out`: imagecodecs refuses a larger one."""
         options = {**self._arguments(self.decoding), **options}
-        return _imagecodecs(self.name, f"{self.functions}_decode", encoded, **options)
+        return call_imagecodecs(self.name, f"{self.functions}_decode", encoded, **options)
 
     def _arguments(self, members: Mapping[str, str]) -> dict[str, Any]:
         return {members[m]: value for m, value in self.configuration.items() if m in members}
