@@ -210,6 +210,7 @@ def test_a_custom_type_is_of_another_kind_wherever_it_stands() -> None:
         ("mm", "millimeter"),
         ("angstrom", "angstrom"),
         ("inch", "inch"),
+        ("in", "inch"),
         ("s", "second"),
         ("Seconds", "second"),
         ("ms", "millisecond"),

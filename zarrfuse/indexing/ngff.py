@@ -5,17 +5,12 @@ Source: OME-NGFF 0.5, multiscales and omero metadata. Used by `dataset`.
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from xml.etree import ElementTree
 
 from zarrfuse.indexing.grid import NGFF_ORDER, GridError
+from zarrfuse.shards.ome_xml import channel_names
+from zarrfuse.spec.axes import KINDS, unit_of
 
-_TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
 _COLOURS = ("FFFFFF", "00FF00", "FF00FF", "00FFFF", "FFFF00", "FF0000", "0000FF")
-_UNITS = {
-    "space": {"angstrom", "centimeter", "inch", "kilometer", "meter", "micrometer", "millimeter"}
-    | {"nanometer", "picometer"},
-    "time": {"second", "millisecond", "microsecond", "minute", "hour"},
-}
 
 
 def check_dimensions(names: Sequence[str]) -> None:
@@ -53,33 +48,19 @@ def image_document(
         "version": "0.5",
         "multiscales": [{"name": name, "axes": axes, "datasets": datasets}],
     }
-    channels = list(_channels(attributes.get("ome_xml", "")))
+    channels = list(channel_names(attributes.get("ome_xml", "")))
     if "c" in names and len(channels) == shapes[0][list(names).index("c")]:
         ome["omero"] = {"channels": [_shown(*it, data_type) for it in enumerate(channels)]}
     return {"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome}}
 
 
 def _axis(name: str, scale: Mapping[str, tuple[float, str]]) -> Iterator[tuple[str, str]]:
-    kind = _TYPES[name]
+    kind = KINDS[name]
     yield "name", name
     yield "type", kind
-    unit = scale.get(name, (1.0, ""))[1]
-    if unit in _UNITS.get(kind, ()):
+    unit = unit_of(scale.get(name, (1.0, ""))[1], kind)
+    if unit is not None:
         yield "unit", unit
-
-
-def _channels(xml: str) -> Iterator[str]:
-    """The names of the channels in OME-XML, "" for one without; of the first image."""
-    try:
-        root = ElementTree.fromstring(xml) if xml else None
-    except ElementTree.ParseError:
-        return
-    if root is None:
-        return
-    pixels = next((item for item in root.iter() if item.tag.rpartition("}")[2] == "Pixels"), None)
-    for item in pixels if pixels is not None else ():
-        if item.tag.rpartition("}")[2] == "Channel":
-            yield item.get("Name", "")
 
 
 def _shown(number: int, label: str, data_type: str) -> dict[str, Any]:

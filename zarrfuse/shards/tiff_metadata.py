@@ -8,31 +8,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import tifffile
 
-_MICROMETER_NAMES = {"um", "µm", "μm", "micron", "microns", "micrometer", "\\u00b5m", "\\u00B5m"}
-# The units of OME-XML and ImageJ as OME-NGFF spells them.
-_UNITS = {
-    "nm": "nanometer",
-    "mm": "millimeter",
-    "cm": "centimeter",
-    "m": "meter",
-    "pm": "picometer",
-    "km": "kilometer",
-    "Å": "angstrom",
-    "in": "inch",
-    "inch": "inch",
-    "s": "second",
-    "sec": "second",
-    "ms": "millisecond",
-    "µs": "microsecond",
-    "min": "minute",
-    "h": "hour",
-}
+from zarrfuse.shards.ome_xml import pixels_of
+from zarrfuse.spec.axes import unit_of
+
 _APERIO_STEP = re.compile(r"\|\s*MPP\s*=\s*([0-9.]+)")  # in µm
+_ESCAPED_MICRO = re.compile(r"\\u00[bB]5")  # ImageJ escapes the sign as Java does
 _DESCRIPTIVE = ("software", "datetime", "artist", "copyright")
 
 
@@ -93,17 +77,13 @@ def scale_of(
     return {axis: scale for axis, scale in found.items() if axis in axes}
 
 
-def unit_name(unit: str) -> str:
+def _unit(text: str) -> str:
     """A unit as OME-NGFF spells it; as it is, if it is not known."""
-    return "micrometer" if unit in _MICROMETER_NAMES else _UNITS.get(unit, unit)
+    return unit_of(_ESCAPED_MICRO.sub("\u00b5", text)) or text
 
 
 def _ome_scale(xml: str) -> Iterator[tuple[str, tuple[float, str]]]:
-    try:
-        root = ElementTree.fromstring(xml)
-    except ElementTree.ParseError:
-        return
-    pixels = next((item for item in root.iter() if item.tag.rpartition("}")[2] == "Pixels"), None)
+    pixels = pixels_of(xml)
     if pixels is None:
         return
     members = {
@@ -116,13 +96,13 @@ def _ome_scale(xml: str) -> Iterator[tuple[str, tuple[float, str]]]:
         size = _positive(pixels.get(member))
         if size is not None:
             unit = pixels.get(f"{member}Unit", "s" if axis == "t" else "µm")
-            yield axis, (size, unit_name(unit))
+            yield axis, (size, _unit(unit))
 
 
 def _imagej_scale(
     metadata: Mapping[str, Any], page: Any
 ) -> Iterator[tuple[str, tuple[float, str]]]:
-    unit = unit_name(str(metadata.get("unit", "")))
+    unit = _unit(str(metadata.get("unit", "")))
     resolution = _resolution(page)
     if unit and unit != "pixel":
         if resolution is not None:
@@ -133,7 +113,7 @@ def _imagej_scale(
             yield "z", (spacing, unit)
     interval = _positive(metadata.get("finterval"))
     if interval is not None:
-        yield "t", (interval, unit_name(str(metadata.get("tunit", "s"))))
+        yield "t", (interval, _unit(str(metadata.get("tunit", "s"))))
 
 
 def _resolution(page: Any) -> tuple[float, float, str] | None:

@@ -37,16 +37,16 @@ class Description(NamedTuple):
     unit: str | None = None
 
 
-OF_FIVE_DIMENSIONS: Final = tuple(
-    Description(name, kind)
-    for name, kind in (
-        ("t", "time"),
-        ("c", "channel"),
-        ("z", "space"),
-        ("y", "space"),
-        ("x", "space"),
-    )
-)
+KINDS: Final[Mapping[str, Kind]] = {
+    "t": "time",
+    "c": "channel",
+    "z": "space",
+    "y": "space",
+    "x": "space",
+}
+"""The axes of OME-NGFF in their order, by name, and their kinds."""
+
+OF_FIVE_DIMENSIONS: Final = tuple(Description(name, kind) for name, kind in KINDS.items())
 """The axes of all pictures of OME-NGFF 0.1 and 0.2, which have no metadata for axes."""
 
 _TYPES: Final[Mapping[str, tuple[Kind, str]]] = {
@@ -98,8 +98,7 @@ def axes_of(
     axes = []
     for axis, letter in zip(described, letters, strict=True):
         kind = _kind(axis, letter)
-        unit = unit_of(axis.unit)
-        axes.append(Axis(axis.name, kind, letter, unit if unit in _UNITS[kind] else None))
+        axes.append(Axis(axis.name, kind, letter, unit_of(axis.unit, kind)))
     return tuple(axes)
 
 
@@ -169,15 +168,8 @@ def _kind(axis: Description, letter: str) -> Kind:
         return "sample"
     kind, _ = _kind_and_letter(axis)
     if kind == "other" and axis.type is None and letter:
-        return _KINDS[letter]
+        return KINDS[letter.lower()]
     return kind
-
-
-_KINDS: Final[Mapping[str, Kind]] = {
-    **dict.fromkeys("ZYX", "space"),
-    "T": "time",
-    "C": "channel",
-}
 
 
 # -- units
@@ -199,7 +191,7 @@ _SMALL = {
 _SYMBOLS: Final[Mapping[str, str]] = {
     **{f"{symbol}m": f"{prefix}meter" for symbol, prefix in _SMALL.items()},
     **{f"{symbol}s": f"{prefix}second" for symbol, prefix in _SMALL.items()},
-    **{"m": "meter", "cm": "centimeter", "km": "kilometer"},
+    **{"m": "meter", "cm": "centimeter", "km": "kilometer", "in": "inch"},
     **dict.fromkeys(("\u00c5", "\u212b"), "angstrom"),
     **{"s": "second", "sec": "second", "min": "minute", "h": "hour", "d": "day"},
 }
@@ -212,18 +204,17 @@ _UNITS: Final[Mapping[Kind, frozenset[str]]] = {
 }
 
 
-def unit_of(text: str | None) -> str | None:
-    """The unit of length or time as OME-NGFF spells it; None for any other text.
+def unit_of(text: str | None, kind: Kind = "other") -> str | None:
+    """The unit of an axis of this kind as OME-NGFF spells it; None for any other text.
 
-    Symbols, plurals and British spelling are known too (OME-NGFF 0.4 and 0.5, "axes" metadata).
+    Symbols, plurals and British spelling are known too (OME-NGFF 0.4 and 0.5, "axes" metadata). An axis of
+    the kind `other` may have units of length and of time.
     """
     if text is None:
         return None
     symbol = text.strip()
-    if symbol in _SYMBOLS:
-        return _SYMBOLS[symbol]
     word = symbol.lower().replace("metre", "meter").replace("micron", "micrometer")
-    for spelling in (word, word.removesuffix("s")):
-        if spelling in _UNITS["other"]:
+    for spelling in (_SYMBOLS.get(symbol), word, word.removesuffix("s")):
+        if spelling in _UNITS[kind]:
             return spelling
     return None
