@@ -1,6 +1,7 @@
 """The array that is exported: its node, its encoded chunks, and its pixels.
 
-Owns how a path leads into a source. Used by `plan`, `tiles` and `run`. It must not know formats of files.
+Owns how a path leads into a source. Used by `plan`, `stored_chunks`, `tiles` and `run`. It must not know
+formats of files.
 """
 
 import os

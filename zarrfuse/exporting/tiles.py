@@ -1,13 +1,12 @@
 """The encoded inner chunks of a file: copied, or decoded and encoded anew.
 
-Owns in which order and by how many threads they are made; what is in memory at a time is limited. Used by
-`run`. It must not know formats of files.
+Owns in which order and by how many threads they are made; what is in memory at a time is limited.
+`stored_chunks` has those that are copied. Used by `run`. It must not know formats of files.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice, product
 from math import prod
@@ -16,12 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from zarrfuse.errors import Corrupt
 from zarrfuse.exporting.plan import Plan
 from zarrfuse.exporting.source import Coords, SourceArray
-from zarrfuse.shards.index import parse_index
+from zarrfuse.exporting.stored_chunks import READ_BYTES, Stored, StoredChunks, runs
 from zarrfuse.shards.layout import MISSING, Extents, grid_of
-from zarrfuse.spec.members import shown
 
 T = TypeVar("T")
 
@@ -30,8 +27,6 @@ _AHEAD_BYTES = 256 << 20
 _MOST_AHEAD = 16
 _DECODED_BYTES = 4 << 20
 """So many bytes of pixels are decoded at once, if they are more than one unit."""
-_READ_BYTES = 4 << 20
-"""So many encoded bytes of inner chunks that follow each other are read at once."""
 
 
 class Tile(NamedTuple):
@@ -63,6 +58,7 @@ class TileSource:
         self._plan = plan
         self._array = array
         self._executor = executor
+        self._stored = StoredChunks(plan, array)
         self._encode = plan.encoding.encoder() if plan.anew is not None else None
         self._fill = np.frombuffer(array.fill, plan.dtype)[0]
         self._fill_tile: bytes | None = None
@@ -104,13 +100,13 @@ class TileSource:
         per_chunk = grid_of(plan.node.chunk_shape, plan.inner_shape)
         stored: dict[Coords, tuple[Extents, Extents]] = {}
         for chunk in self._chunks(coords):
-            extents = self._extents(chunk)
+            extents = self._stored.extents(chunk)
             if extents is not None:
                 stored[chunk] = extents
         if not stored:
             return None
         missing: list[Coords] = []
-        found: list[_Stored] = []
+        found: list[Stored] = []
         for place in self._places(coords):
             inner = [at * n + i for at, n, i in zip(coords, per_file, place, strict=True)]
             chunk = tuple(i // n for i, n in zip(inner, per_chunk, strict=True))
@@ -119,15 +115,13 @@ class TileSource:
             if extents is None or extents[0][number] == MISSING:
                 missing.append(place)
             else:
-                found.append(
-                    _Stored(place, chunk, int(extents[0][number]), int(extents[1][number]))
-                )
+                found.append(Stored(place, chunk, int(extents[0][number]), int(extents[1][number])))
 
         def made() -> Iterator[Tile]:
             if missing:
                 yield Tile(missing, self._of_fill(), is_missing=True)
-            runs = (lambda run=run: self._read(run) for run in _runs(found))
-            for tiles in self._in_order(runs, alone, _READ_BYTES):
+            calls = (lambda run=run: self._read(run) for run in runs(found))
+            for tiles in self._in_order(calls, alone, READ_BYTES):
                 yield from tiles
 
         size = sum(each.size for each in found)
@@ -135,60 +129,10 @@ class TileSource:
             size += len(self._of_fill())
         return Tiles(size, made())
 
-    def _extents(self, chunk: Coords) -> tuple[Extents, Extents] | None:
-        """Where the inner chunks of a chunk of the array are in it; None if it is not stored."""
-        plan, shard = self._plan, self._plan.shard
-        reader = self._array.chunk(chunk)
-        if reader is None:
-            return None
-        with closing(reader):
-            name = f"{self._array.name}: chunk {list(chunk)}"
-            if shard is None:
-                one = np.ones((1,) * len(chunk), np.uint64)
-                offsets, sizes = one * np.uint64(0), one * np.uint64(reader.size)
-            else:
-                if reader.size < shard.index_bytes:
-                    raise Corrupt(f"{name} has {reader.size} bytes, fewer than its index")
-                index: NDArray[np.uint8] = np.empty(shard.index_bytes, np.uint8)
-                start = 0 if shard.at_start else reader.size - shard.index_bytes
-                reader.readinto(index.data, start)
-                parsed = parse_index(
-                    index, checksums=shard.index_checksums, big_endian=shard.big_endian
-                )
-                if parsed is None:
-                    raise Corrupt(f"{name}: its index is damaged: the crc32c does not match")
-                offsets, sizes = (numbers.reshape(shard.grid) for numbers in parsed)
-            room = np.uint64(reader.size)
-            known = (offsets != MISSING) | (sizes != MISSING)
-            wrong = known & ((offsets > room) | (sizes > room - np.minimum(offsets, room)))
-            if plan.exact is not None:
-                wrong |= known & (sizes != np.uint64(plan.exact))
-            for place in np.argwhere(wrong).tolist():
-                offset, size = int(offsets[tuple(place)]), int(sizes[tuple(place)])
-                raise Corrupt(
-                    f"{name}: inner chunk {place} has {shown(size)} bytes from {shown(offset)} on, which "
-                    f"the {reader.size} bytes of the chunk do not hold, or its codecs do not make"
-                )
-            return offsets, sizes
-
-    def _read(self, run: Sequence["_Stored"]) -> list[Tile]:
-        """The encoded bytes of inner chunks of one chunk."""
-        reader = self._array.chunk(run[0].chunk)
-        if reader is None:
-            raise Corrupt(f"{self._array.name}: chunk {list(run[0].chunk)} was deleted meanwhile")
-        with closing(reader):
-            start, stop = run[0].offset, max(each.offset + each.size for each in run)
-            if stop > reader.size:
-                raise Corrupt(
-                    f"{self._array.name}: chunk {list(run[0].chunk)} has changed meanwhile"
-                )
-            data = bytearray(stop - start)
-            if data:
-                reader.readinto(memoryview(data), start)
-        return [
-            Tile([each.place], bytes(data[each.offset - start : each.offset - start + each.size]))
-            for each in run
-        ]
+    def _read(self, run: Sequence[Stored]) -> list[Tile]:
+        """The inner chunks that follow each other in a chunk of the array."""
+        encoded = self._stored.read(run)
+        return [Tile([each.place], data) for each, data in zip(run, encoded, strict=True)]
 
     def _of_fill(self) -> bytes:
         """An encoded inner chunk of the fill value."""
@@ -306,32 +250,3 @@ class TileSource:
         finally:
             for future in pending:
                 future.cancel()
-
-
-class _Stored(NamedTuple):
-    """An inner chunk that is stored: where it goes, and where it is in which chunk of the array."""
-
-    place: Coords
-    chunk: Coords
-    offset: int
-    size: int
-
-
-def _runs(found: Sequence[_Stored]) -> Iterator[list[_Stored]]:
-    """Inner chunks in their order; those that follow each other in a stored chunk are together."""
-    run: list[_Stored] = []
-    size = 0
-    for each in found:
-        follows = (
-            run
-            and each.chunk == run[-1].chunk
-            and each.offset == run[-1].offset + run[-1].size
-            and size + each.size <= _READ_BYTES
-        )
-        if run and not follows:
-            yield run
-            run, size = [], 0
-        run.append(each)
-        size += each.size
-    if run:
-        yield run
