@@ -1,12 +1,9 @@
 """Every command of the README, run in the order it stands there, in an empty folder."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-from builders.mounts import clear
+from pages import options_of, shell_in
 
 REPOSITORY = Path(__file__).parents[2]
 README = (REPOSITORY / "README.md").read_text()
@@ -16,22 +13,10 @@ SH_BLOCKS = re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 def test_each_command_works_in_an_empty_folder(tmp_path: Path) -> None:
     two_commands = "make demo\nmake test\n"
     assert two_commands in SH_BLOCKS
-    blocks = [block for block in SH_BLOCKS if block != two_commands]
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    try:
-        for block in blocks:
-            done = subprocess.run(
-                ["sh", "-eux", "-c", block],
-                check=False,
-                cwd=tmp_path,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=100,
-            )
-            assert done.returncode == 0, done.stderr
-    finally:
-        clear(tmp_path)
+    with shell_in(tmp_path) as run:
+        for block in SH_BLOCKS:
+            if block != two_commands:
+                run(block)
 
 
 def test_listings_are_what_a_mount_of_the_demo_shows(tmp_path: Path, demo: Path, mounted) -> None:
@@ -41,22 +26,12 @@ def test_listings_are_what_a_mount_of_the_demo_shows(tmp_path: Path, demo: Path,
     (folder / "mnt").symlink_to(mounted(demo))
     consoles = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     assert consoles
-    for command, shown in consoles:
-        done = subprocess.run(
-            command, shell=True, check=True, cwd=folder, capture_output=True, text=True
-        )
-        assert done.stdout == shown
+    with shell_in(folder) as run:
+        for command, shown in consoles:
+            assert run(command) == shown
 
 
 def test_options_are_those_of_the_command() -> None:
     options = set(re.findall(r"`(--[a-z-]+)", README))
-    told = subprocess.run(
-        [sys.executable, "-m", "zarrfuse", "mount", "--help"],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"COLUMNS": "200"},
-    ).stdout
-    of_mount = set(re.findall(r"--[a-z-]+", told)) - {"--help"}
     table = set(re.findall(r"^\| `(--[a-z-]+)", README, re.MULTILINE)) | {"--verbose"}
-    assert of_mount - {"--version"} <= table | options
+    assert options_of("mount") - {"--help", "--version"} <= table | options
