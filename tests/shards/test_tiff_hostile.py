@@ -105,28 +105,24 @@ def test_a_lie_is_one_sentence_that_names_the_file(content: bytes, says: str) ->
     assert peak_bytes() - before < 64 << 20
 
 
+def pages(count: int, back_to: int | None = None) -> bytes:
+    """A file of so many pages with the same pixels; behind the last is that of the number `back_to`."""
+    one = tiff(GRAY)
+    entries = one[IFD : IFD + 2 + 12 * len(GRAY)]
+    offsets = [IFD + (len(entries) + 4) * number for number in range(count)]
+    following = [*offsets[1:], 0 if back_to is None else offsets[back_to]]
+    return one[:IFD] + b"".join(entries + struct.pack("<I", offset) for offset in following)
+
+
 @pytest.mark.parametrize("back_to", [0, 120, 149])
 def test_a_long_chain_of_pages_in_circles_ends(back_to: int) -> None:
     """tifffile looks for circles once, at the hundredth page."""
-    one = tiff(GRAY)
-    entries = one[IFD : IFD + 2 + 12 * len(GRAY)]
-    step = len(entries) + 4
-    content = one[:IFD]
-    for number in range(150):
-        following = number + 1 if number < 149 else back_to
-        content += entries + struct.pack("<I", IFD + step * following)
     with pytest.raises(Refused, match="its list of pages is damaged behind page"):
-        read(content)
+        read(pages(150, back_to=back_to))
 
 
-def test_more_than_a_hundred_pages_are_read(tmp_path: Path) -> None:
-    one = tiff(GRAY)
-    entries = one[IFD : IFD + 2 + 12 * len(GRAY)]
-    step = len(entries) + 4
-    content = one[:IFD]
-    for number in range(150):
-        content += entries + struct.pack("<I", IFD + step * (number + 1) if number < 149 else 0)
-    (array,) = read(content)
+def test_more_than_a_hundred_pages_are_read() -> None:
+    (array,) = read(pages(150))
     assert array.shape == (150, 16, 16)
 
 

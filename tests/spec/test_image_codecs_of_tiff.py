@@ -5,7 +5,7 @@ import json
 import pytest
 from codec_documents import CRC32C, LITTLE, Json, parsed, sharding
 
-from zarrfuse.spec.codecs import encoded_size, problems, unknown
+from zarrfuse.spec.codecs import encoded_size, kind_of, problems, unknown
 from zarrfuse.spec.data_types import parse_data_type
 
 
@@ -15,6 +15,14 @@ def image(name: str, **configuration: Json) -> dict[str, Json]:
 
 def found(codecs: list[Json], data_type: Json = "uint16") -> list[str]:
     return [str(p) for p in problems(parsed(codecs), parse_data_type(data_type), (1, 4, 6))]
+
+
+def chain_of(codec: dict[str, Json]) -> list[Json]:
+    """The shortest chain with a codec."""
+    kind = kind_of(codec["name"])
+    if kind == "array->bytes":
+        return [codec]
+    return [codec, LITTLE] if kind == "array->array" else [LITTLE, codec]
 
 
 TILES: list[tuple[list[Json], str, int | None]] = [
@@ -47,69 +55,53 @@ def test_chains_of_tiff_are_known_and_right(
 
 
 @pytest.mark.parametrize(
-    ("codecs", "data_type", "said"),
+    ("codec", "data_type", "said"),
     [
-        ([LITTLE, image("lzw", level=1)], "uint16", "[1]: configuration: 'level': unknown member"),
+        (image("lzw", level=1), "uint16", "'level': unknown member"),
+        (image("delta", axis=3), "uint16", "axis: must be from -3 to 2, not 3"),
+        (image("delta", dist=0), "uint16", "dist: must be at least 1, not 0"),
         (
-            [image("delta", axis=3), LITTLE],
+            image("packints", bitspersample=17),
             "uint16",
-            "[0]: configuration: axis: must be from -3 to 2, not 3",
+            "bitspersample: must be from 1 to 16, not 17",
         ),
         (
-            [image("delta", dist=0), LITTLE],
+            image("packints", runlen=5),
             "uint16",
-            "[0]: configuration: dist: must be at least 1, not 0",
+            "runlen: must divide 24, the elements of a chunk, which 5 does not",
         ),
-        (
-            [image("delta"), "bytes"],
-            "bool",
-            "[0]: takes numbers of the kinds int, uint, float, which bool is not",
-        ),
-        (
-            [image("floatpred")],
-            "uint16",
-            "[0]: takes numbers of the kinds float, which uint16 is not",
-        ),
-        (
-            [image("packints", bitspersample=17)],
-            "uint16",
-            "[0]: configuration: bitspersample: must be from 1 to 16, not 17",
-        ),
-        (
-            [image("packints", runlen=5)],
-            "uint16",
-            "[0]: configuration: runlen: must divide 24, the elements of a chunk, which 5 does not",
-        ),
-        (
-            [image("packints", bitspersample=8)],
-            "float32",
-            "[0]: packs unsigned integers and bool, which float32 is not",
-        ),
-        (
-            [image("packints", bitorder="=")],
-            "uint16",
-            "[0]: configuration: bitorder: must be '<' or '>', not '='",
-        ),
-        (
-            [image("jpeg", tables="?")],
-            "uint8",
-            "[0]: configuration: tables: must be bytes as base64, not '?'",
-        ),
-        (
-            [image("webp", hasalpha=1)],
-            "uint8",
-            "[0]: configuration: hasalpha: must be true or false, not 1",
-        ),
-        (
-            [image("jpegxl", distance="0")],
-            "uint8",
-            "[0]: configuration: distance: must be a number, not '0'",
-        ),
-        ([image("png", lossless=True)], "uint8", "[0]: configuration: 'lossless': unknown member"),
+        (image("packints", bitorder="="), "uint16", "bitorder: must be '<' or '>', not '='"),
+        (image("jpeg", tables="?"), "uint8", "tables: must be bytes as base64, not '?'"),
+        (image("webp", hasalpha=1), "uint8", "hasalpha: must be true or false, not 1"),
+        (image("jpegxl", distance="0"), "uint8", "distance: must be a number, not '0'"),
+        (image("png", lossless=True), "uint8", "'lossless': unknown member"),
     ],
 )
-def test_a_wrong_member_is_named(codecs: list[Json], data_type: str, said: str) -> None:
-    assert found(codecs, data_type) == [said]
+def test_a_wrong_member_is_named(codec: dict[str, Json], data_type: str, said: str) -> None:
+    chain = chain_of(codec)
+    assert found(chain, data_type) == [f"[{chain.index(codec)}]: configuration: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("codec", "data_type", "said"),
+    [
+        (
+            image("delta"),
+            "bool",
+            "takes numbers of the kinds int, uint, float, which bool is not",
+        ),
+        (image("floatpred"), "uint16", "takes numbers of the kinds float, which uint16 is not"),
+        (
+            image("packints", bitspersample=8),
+            "float32",
+            "packs unsigned integers and bool, which float32 is not",
+        ),
+    ],
+)
+def test_elements_that_a_codec_does_not_take_are_named(
+    codec: dict[str, Json], data_type: str, said: str
+) -> None:
+    assert found(chain_of(codec), data_type) == [f"[0]: {said}"]
 
 
 def test_the_codecs_of_images_make_bytes() -> None:
