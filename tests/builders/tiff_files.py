@@ -4,7 +4,8 @@
 """
 
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +49,29 @@ def _run(*command: str | Path) -> None:
     assert done.returncode == 0, (command, done.stderr)
 
 
+@contextmanager
+def _source_of(path: Path) -> Iterator[Path]:
+    """The path of a file that a program makes one of at `path`; it is deleted afterwards."""
+    source = path.with_name(f".{path.name}.source.tif")
+    yield source
+    source.unlink()
+
+
+def _translate(source: Path, path: Path, options: Sequence[str], *arguments: str) -> None:
+    """`gdal_translate` with these creation options."""
+    created = [word for option in options for word in ("-co", option)]
+    _run("gdal_translate", "-q", *arguments, *created, source, path)
+
+
 def by_gdal(
     shape: tuple[int, ...], dtype: Any, *options: str, arguments: tuple[str, ...] = (), **given: Any
 ) -> Write:
     """A file that `gdal_translate` made of one of tifffile."""
 
     def write(path: Path, seed: int = 0) -> None:
-        source = path.with_name(f".{path.name}.source.tif")
-        by_tifffile(shape, dtype, **_colour(shape), **given)(source, seed)
-        created = [word for option in options for word in ("-co", option)]
-        _run("gdal_translate", "-q", *arguments, *created, source, path)
-        source.unlink()
+        with _source_of(path) as source:
+            by_tifffile(shape, dtype, **_colour(shape), **given)(source, seed)
+            _translate(source, path, options, *arguments)
 
     return write
 
@@ -69,10 +82,9 @@ def by_libtiff(
     """A file that `tiffcp` made of one of tifffile."""
 
     def write(path: Path, seed: int = 0) -> None:
-        source = path.with_name(f".{path.name}.source.tif")
-        by_tifffile(shape, dtype, **(_colour(shape) if of is None else of))(source, seed)
-        _run("tiffcp", *options, source, path)
-        source.unlink()
+        with _source_of(path) as source:
+            by_tifffile(shape, dtype, **(_colour(shape) if of is None else of))(source, seed)
+            _run("tiffcp", *options, source, path)
 
     return write
 
@@ -81,10 +93,9 @@ def by_vips(shape: tuple[int, ...], dtype: Any, *options: str) -> Write:
     """A file that `vips tiffsave` made of one of tifffile."""
 
     def write(path: Path, seed: int = 0) -> None:
-        source = path.with_name(f".{path.name}.source.tif")
-        by_tifffile(shape, dtype, **_colour(shape))(source, seed)
-        _run("vips", "tiffsave", source, path, *options)
-        source.unlink()
+        with _source_of(path) as source:
+            by_tifffile(shape, dtype, **_colour(shape))(source, seed)
+            _run("vips", "tiffsave", source, path, *options)
 
     return write
 
@@ -127,26 +138,31 @@ def _compressed() -> dict[str, Write]:
     return found
 
 
+def _gray(dtype: str, compression: Any, **options: Any) -> Write:
+    return by_tifffile((70, 100), dtype, compression=compression, **TILES, **options)
+
+
+def _rgb(dtype: str, compression: Any, **options: Any) -> Write:
+    return by_tifffile((70, 100, 3), dtype, compression=compression, **RGB, **TILES, **options)
+
+
+def _rgba(dtype: str, compression: Any) -> Write:
+    options: Any = {**RGB, **TILES, "extrasamples": ["unassalpha"]}
+    return by_tifffile((70, 100, 4), dtype, compression=compression, **options)
+
+
+def _planar(compression: Any) -> Write:
+    return by_tifffile((3, 70, 100), "uint8", compression=compression, **PLANAR, **TILES)
+
+
 def _of_images() -> dict[str, Write]:
-    rgb, rgba = {**RGB, **TILES}, {**RGB, **TILES, "extrasamples": ["unassalpha"]}
-    gray = TILES
     return {
-        "jpeg-gray": by_tifffile((70, 100), "uint8", compression="jpeg", **gray),
-        "jpeg-rgb": by_tifffile((70, 100, 3), "uint8", compression="jpeg", **rgb),
-        "jpeg-rgb-stored": by_tifffile(
-            (70, 100, 3),
-            "uint8",
-            compression="jpeg",
-            compressionargs={"outcolorspace": "rgb"},
-            **rgb,
-        ),
-        "jpeg-ycbcr-420": by_tifffile(
-            (70, 100, 3), "uint8", compression="jpeg", subsampling=(2, 2), **rgb
-        ),
-        "jpeg-ycbcr-422": by_tifffile(
-            (70, 100, 3), "uint8", compression="jpeg", subsampling=(2, 1), **rgb
-        ),
-        "jpeg-planar": by_tifffile((3, 70, 100), "uint8", compression="jpeg", **TILES, **PLANAR),
+        "jpeg-gray": _gray("uint8", "jpeg"),
+        "jpeg-rgb": _rgb("uint8", "jpeg"),
+        "jpeg-rgb-stored": _rgb("uint8", "jpeg", compressionargs={"outcolorspace": "rgb"}),
+        "jpeg-ycbcr-420": _rgb("uint8", "jpeg", subsampling=(2, 2)),
+        "jpeg-ycbcr-422": _rgb("uint8", "jpeg", subsampling=(2, 1)),
+        "jpeg-planar": _planar("jpeg"),
         "jpeg-gdal": by_gdal((70, 100, 3), "uint8", "COMPRESS=JPEG", *_GDAL_TILES),
         "jpeg-gdal-ycbcr": by_gdal(
             (70, 100, 3), "uint8", "COMPRESS=JPEG", "PHOTOMETRIC=YCBCR", *_GDAL_TILES
@@ -176,35 +192,23 @@ def _of_images() -> dict[str, Write]:
         "jpeg-vips-gray": by_vips(
             (70, 100), "uint8", "--compression", "jpeg", "--tile", *_VIPS_TILES
         ),
-        "jpeg2000-gray": by_tifffile((70, 100), "uint16", compression="jpeg2000", **gray),
-        "jpeg2000-rgb": by_tifffile((70, 100, 3), "uint8", compression="jpeg2000", **rgb),
-        "jpeg2000-lossy": by_tifffile(
-            (70, 100, 3), "uint8", compression="jpeg2000", compressionargs={"level": 40}, **rgb
-        ),
-        "jpeg2000-aperio": by_tifffile((70, 100, 3), "uint8", compression=33005, **rgb),
-        "jpeg2000-planar": by_tifffile(
-            (3, 70, 100), "uint8", compression="jpeg2000", **TILES, **PLANAR
-        ),
-        "webp-rgb": by_tifffile((70, 100, 3), "uint8", compression="webp", **rgb),
-        "webp-rgba": by_tifffile((70, 100, 4), "uint8", compression="webp", **rgba),
-        "webp-lossy": by_tifffile(
-            (70, 100, 3),
-            "uint8",
-            compression="webp",
-            compressionargs={"level": 50, "lossless": False},
-            **rgb,
-        ),
+        "jpeg2000-gray": _gray("uint16", "jpeg2000"),
+        "jpeg2000-rgb": _rgb("uint8", "jpeg2000"),
+        "jpeg2000-lossy": _rgb("uint8", "jpeg2000", compressionargs={"level": 40}),
+        "jpeg2000-aperio": _rgb("uint8", 33005),
+        "jpeg2000-planar": _planar("jpeg2000"),
+        "webp-rgb": _rgb("uint8", "webp"),
+        "webp-rgba": _rgba("uint8", "webp"),
+        "webp-lossy": _rgb("uint8", "webp", compressionargs={"level": 50, "lossless": False}),
         "webp-gdal": by_gdal((70, 100, 3), "uint8", "COMPRESS=WEBP", *_GDAL_TILES),
         "webp-gdal-rgba": by_gdal((70, 100, 4), "uint8", "COMPRESS=WEBP", *_GDAL_TILES),
         "webp-vips": by_vips(
             (70, 100, 3), "uint8", "--compression", "webp", "--tile", *_VIPS_TILES
         ),
-        "lerc-uint16": by_tifffile((70, 100), "uint16", compression="lerc", **gray),
-        "lerc-float32": by_tifffile((70, 100), "float32", compression="lerc", **gray),
-        "lerc-float64-lossy": by_tifffile(
-            (70, 100), "float64", compression="lerc", compressionargs={"level": 0.5}, **gray
-        ),
-        "lerc-rgb": by_tifffile((70, 100, 3), "uint8", compression="lerc", **rgb),
+        "lerc-uint16": _gray("uint16", "lerc"),
+        "lerc-float32": _gray("float32", "lerc"),
+        "lerc-float64-lossy": _gray("float64", "lerc", compressionargs={"level": 0.5}),
+        "lerc-rgb": _rgb("uint8", "lerc"),
         "lerc-gdal": by_gdal((70, 100), "float32", "COMPRESS=LERC", *_GDAL_TILES),
         "lerc-gdal-lossy": by_gdal(
             (70, 100), "float32", "COMPRESS=LERC", "MAX_Z_ERROR=0.1", *_GDAL_TILES
@@ -212,20 +216,16 @@ def _of_images() -> dict[str, Write]:
         "lerc-gdal-deflate": by_gdal((70, 100), "uint16", "COMPRESS=LERC_DEFLATE", *_GDAL_TILES),
         "lerc-gdal-zstd": by_gdal((70, 100), "float64", "COMPRESS=LERC_ZSTD", *_GDAL_TILES),
         "lerc-gdal-rgb": by_gdal((70, 100, 3), "uint8", "COMPRESS=LERC_ZSTD", *_GDAL_TILES),
-        "png-gray": by_tifffile((70, 100), "uint16", compression="png", **gray),
-        "png-rgb": by_tifffile((70, 100, 3), "uint8", compression="png", **rgb),
-        "png-rgba": by_tifffile((70, 100, 4), "uint16", compression="png", **rgba),
-        "jpegxl-gray": by_tifffile((70, 100), "uint8", compression="jpegxl", **gray),
-        "jpegxl-rgb": by_tifffile((70, 100, 3), "uint16", compression="jpegxl", **rgb),
-        "jpegxl-lossy": by_tifffile(
-            (70, 100, 3),
-            "uint8",
-            compression="jpegxl",
-            compressionargs={"distance": 2.0, "lossless": False},
-            **rgb,
+        "png-gray": _gray("uint16", "png"),
+        "png-rgb": _rgb("uint8", "png"),
+        "png-rgba": _rgba("uint16", "png"),
+        "jpegxl-gray": _gray("uint8", "jpegxl"),
+        "jpegxl-rgb": _rgb("uint16", "jpegxl"),
+        "jpegxl-lossy": _rgb(
+            "uint8", "jpegxl", compressionargs={"distance": 2.0, "lossless": False}
         ),
-        "jpegxr-gray": by_tifffile((70, 100), "uint8", compression="jpegxr", **gray),
-        "jpegxr-rgb": by_tifffile((70, 100, 3), "uint16", compression="jpegxr", **rgb),
+        "jpegxr-gray": _gray("uint8", "jpegxr"),
+        "jpegxr-rgb": _rgb("uint16", "jpegxr"),
     }
 
 
@@ -374,27 +374,23 @@ def packed(bits: int, *options: str) -> Write:
     """A file of GDAL with so many bits per pixel, in tiles."""
 
     def write(path: Path, seed: int = 0) -> None:
-        source = path.with_name(f".{path.name}.source.tif")
         dtype = np.uint8 if bits <= 8 else np.uint16
         data = pixels((70, 100), dtype, seed) % (1 << bits)
-        tifffile.imwrite(source, data, photometric="minisblack", metadata=None)
-        created = [word for it in (f"NBITS={bits}", *_GDAL_TILES, *options) for word in ("-co", it)]
-        _run("gdal_translate", "-q", *created, source, path)
-        source.unlink()
+        with _source_of(path) as source:
+            tifffile.imwrite(source, data, photometric="minisblack", metadata=None)
+            _translate(source, path, (f"NBITS={bits}", *_GDAL_TILES, *options))
 
     return write
 
 
 def sparse(path: Path, seed: int = 0) -> None:
     """A file of GDAL that lacks tiles of the no-data value, 7."""
-    source = path.with_name(f".{path.name}.source.tif")
     data = np.full((70, 100), 7, np.uint16)
     data[32:64, 48:] = pixels((32, 52), "uint16", seed)
-    tifffile.imwrite(source, data, photometric="minisblack", metadata=None)
-    options = ("TILED=YES", "BLOCKXSIZE=48", "BLOCKYSIZE=32", "SPARSE_OK=TRUE", "COMPRESS=ZSTD")
-    created = [word for option in options for word in ("-co", option)]
-    _run("gdal_translate", "-q", "-a_nodata", "7", *created, source, path)
-    source.unlink()
+    with _source_of(path) as source:
+        tifffile.imwrite(source, data, photometric="minisblack", metadata=None)
+        options = (*_GDAL_TILES, "SPARSE_OK=TRUE", "COMPRESS=ZSTD")
+        _translate(source, path, options, "-a_nodata", "7")
 
 
 def sparse_tiles(path: Path, seed: int = 0) -> None:
