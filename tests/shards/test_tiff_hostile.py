@@ -91,6 +91,7 @@ def test_the_example_without_lies_is_read() -> None:
         (b"II*\0", "is not a TIFF file"),
         (struct.pack("<2sHI", b"II", 42, 0), "has no image; perhaps it is cut off"),
         (struct.pack("<2sHI", b"II", 42, 10**9), "has no image; perhaps it is cut off"),
+        (struct.pack("<2sHIH", b"II", 42, 8, 65535), "is not a TIFF file"),
         (b"this is a text " * 10, "is not a TIFF file"),
     ],
 )

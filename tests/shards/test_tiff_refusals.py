@@ -3,10 +3,8 @@
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tifffile
-import zarr
 from builders.tiff_files import LAYOUTS, RGB, TILES, Write, by_libtiff, packed, pixels
 
 import zarrfuse
@@ -190,21 +188,6 @@ def test_colours_of_aperio_that_are_not_rgb_are_refused(tmp_path: Path) -> None:
     data = pixels((64, 96, 3), "uint8")
     tifffile.imwrite(tmp_path / "a.tif", data, compression=33003, **RGB, **TILES)
     assert "its colours are YCbCr in JPEG 2000" in refusal_of(tmp_path / "a.tif")
-
-
-def test_uncompressed_strips_of_files_of_other_heights_are_cut_alike(tmp_path: Path) -> None:
-    folder = tmp_path / "files"
-    folder.mkdir()
-    parts = (
-        pixels((30, 100), "uint16"),
-        pixels((30, 100), "uint16", 1),
-        pixels((18, 100), "uint16", 2),
-    )
-    for number, part in enumerate(parts):
-        tifffile.imwrite(folder / f"y{number}.tif", part, rowsperstrip=8, metadata=None)
-    array = zarr.open_array(zarrfuse.open_store(zarrfuse.index(folder, jobs=1)), mode="r")
-    assert array.chunks == (6, 100)
-    np.testing.assert_array_equal(array[...], np.concatenate(parts))
 
 
 def test_compressed_strips_of_files_of_other_heights_are_refused(tmp_path: Path) -> None:
