@@ -1,51 +1,88 @@
-"""`zarrfuse export`: the command. Used by `app`: owns its exit codes and what it prints.
+"""The command `export`. Used by `app`: owns its options, its exit codes, and what it prints.
 
 It must not know how files are written.
 """
 
-import logging
 import sys
+from typing import Annotated
 
-from zarrfuse.config import RemoteConfig
+import typer
+
+from zarrfuse.cli.arguments import path_argument
+from zarrfuse.cli.remote import (
+    EndpointUrl,
+    Header,
+    NoSignRequest,
+    Profile,
+    Region,
+    remote_config,
+)
 from zarrfuse.errors import SourceError
-from zarrfuse.exporting.plan import Options, parse_shape
-from zarrfuse.exporting.progress import shown
-from zarrfuse.exporting.run import export_array
 
-DONE, NO_ARRAY, INTERRUPTED = 0, 2, 130
-"""The exit codes; for other errors it is that of all commands."""
+_EXIT_NO_ARRAY = 2
+_EXIT_INTERRUPTED = 130
 
 
-def run(
-    array: str,
-    folder: str,
-    *,
-    file_format: str,
-    compression: str | None,
-    shard: str | None,
-    tile: str | None,
-    dry_run: bool,
-    remote: RemoteConfig,
-) -> int:
-    """Export an array, and return the exit code. Raises `ZarrfuseError`."""
+def export(
+    array: Annotated[
+        str, path_argument("ARRAY", "A Zarr array: SOURCE/PATH, or a source that is one.")
+    ],
+    folder: Annotated[str, path_argument("FOLDER", "Where to write it: a new or empty folder.")],
+    file_format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="The format of files: tiff or hdf5.")
+    ] = "tiff",
+    compression: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="none, zstd, deflate or lzma; by default that of the array where files can have it, "
+            "else zstd, in HDF5 deflate.",
+        ),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="SHAPE", help="The shape of a file; by default that of a chunk."),
+    ] = None,
+    tile: Annotated[
+        str | None,
+        typer.Option(metavar="HEIGHT,WIDTH", help="By default that of inner chunks, or of chunks."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be written.")
+    ] = False,
+    endpoint_url: EndpointUrl = None,
+    region: Region = None,
+    no_sign_request: NoSignRequest = False,
+    profile: Profile = None,
+    header: Header = None,
+) -> None:
+    """Write ARRAY to FOLDER as files that are TIFF or HDF5, and shards.
+
+    They are the chunks of a Zarr array. The exit code is 2 if ARRAY is no array, or cannot be opened.
+    """
+    import logging  # noqa: PLC0415
+
+    from zarrfuse.exporting.plan import Options, parse_shape  # noqa: PLC0415
+    from zarrfuse.exporting.progress import shown  # noqa: PLC0415
+    from zarrfuse.exporting.run import export_array  # noqa: PLC0415
+
+    remote = remote_config(endpoint_url, region, no_sign_request, profile, header)
     options = Options(
         file_format,
         compression,
         None if shard is None else parse_shape(shard, "--shard"),
         None if tile is None else parse_shape(tile, "--tile"),
     )
-    logging.getLogger("zarrfuse").addHandler(
-        logging.NullHandler()
-    )  # errors are printed as sentences
+    # Errors are printed as sentences.
+    logging.getLogger("zarrfuse").addHandler(logging.NullHandler())
     try:
         export_array(array, folder, options, remote=remote, dry_run=dry_run, told=_say, shown=shown)
     except SourceError as error:
         _say(str(error))
-        return NO_ARRAY
+        raise typer.Exit(_EXIT_NO_ARRAY) from None
     except KeyboardInterrupt:
         _say(f"interrupted; the same command goes on with {folder}")
-        return INTERRUPTED
-    return DONE
+        raise typer.Exit(_EXIT_INTERRUPTED) from None
 
 
 def _say(line: str) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from zarrfuse.cli.arguments import path_argument
 from zarrfuse.cli.remote import (
     EndpointUrl,
     Header,
@@ -16,9 +17,7 @@ from zarrfuse.cli.remote import (
 
 
 def index(
-    folder: Annotated[
-        str, typer.Argument(metavar="FOLDER", help="A folder of TIFF or HDF5 files.")
-    ],
+    folder: Annotated[str, path_argument("FOLDER", "A folder of TIFF or HDF5 files.")],
     pattern: Annotated[
         str | None,
         typer.Option(
@@ -78,8 +77,6 @@ def index(
     from zarrfuse.indexing.progress import OnTerminal  # noqa: PLC0415
     from zarrfuse.indexing.run import index as run  # noqa: PLC0415
 
-    if not folder:  # an unset variable, not the current folder
-        raise typer.BadParameter("must not be empty", param_hint="FOLDER")
     if link + copy + move > 1:
         raise typer.BadParameter("only one of --link, --copy and --move can be given")
     options = options_of(

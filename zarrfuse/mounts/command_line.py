@@ -1,6 +1,6 @@
 """Hides secrets in the command line of this process, which all users of a machine can read.
 
-Used by `cli.app`, before a daemon is made of the process. Environment variables need no hiding: only the
+Used by `cli.mount`, before a daemon is made of the process. Environment variables need no hiding: only the
 user of a process reads them.
 """
 

@@ -1,0 +1,25 @@
+"""The paths that commands take. Used by the commands: owns that a path is not empty."""
+
+from typing import Annotated, Any
+
+import typer
+
+
+def path_argument(name: str, help_: str) -> Any:
+    """An argument that is a path, for an annotation."""
+    return typer.Argument(metavar=name, help=help_, callback=_not_empty)
+
+
+def _not_empty(path: str) -> str:
+    """Refuse an empty path: it is an unset variable, not the current folder."""
+    if not path:
+        raise typer.BadParameter("must not be empty")
+    return path
+
+
+Source = Annotated[
+    str,
+    path_argument(
+        "SOURCE", "A folder, a .zip or .ozx file, s3://BUCKET/PREFIX, or https://HOST/PATH."
+    ),
+]
