@@ -17,14 +17,7 @@ from zarrfuse.cli.check import check
 from zarrfuse.cli.export import export
 from zarrfuse.cli.index import index
 from zarrfuse.cli.mount import mount, unmount
-from zarrfuse.cli.remote import (
-    EndpointUrl,
-    Header,
-    NoSignRequest,
-    Profile,
-    Region,
-    remote_config,
-)
+from zarrfuse.cli.remote import RemoteOptions, with_remote_options
 from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
@@ -96,14 +89,12 @@ app.command()(unmount)
 
 
 @app.command()
+@with_remote_options
 def info(
     path: Annotated[str, path_argument("PATH", "A source, or a path in a mount.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    no_sign_request: NoSignRequest = False,
-    profile: Profile = None,
-    header: Header = None,
+    *,
+    remote: RemoteOptions,
 ) -> None:
     """Print the tree of nodes in PATH, or what a mount knows of a file.
 
@@ -115,8 +106,7 @@ def info(
 
     # The tree has the errors of nodes, which a view also logs.
     logging.getLogger("zarrfuse").addHandler(logging.NullHandler())
-    remote = remote_config(endpoint_url, region, no_sign_request, profile, header)
-    problem = show(path, as_json=as_json, remote=remote)
+    problem = show(path, as_json=as_json, remote=remote.config())
     if problem is not None:
         print(f"zarrfuse: {problem}", file=sys.stderr)
         raise typer.Exit(EXIT_NO_ZARR)

@@ -5,16 +5,10 @@ from typing import Annotated
 import typer
 
 from zarrfuse.cli.arguments import Source
-from zarrfuse.cli.remote import (
-    EndpointUrl,
-    Header,
-    NoSignRequest,
-    Profile,
-    Region,
-    remote_config,
-)
+from zarrfuse.cli.remote import RemoteOptions, with_remote_options
 
 
+@with_remote_options
 def check(
     source: Source,
     deep: Annotated[
@@ -37,11 +31,8 @@ def check(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    no_sign_request: NoSignRequest = False,
-    profile: Profile = None,
-    header: Header = None,
+    *,
+    remote: RemoteOptions,
 ) -> None:
     """Print everything that is wrong with SOURCE.
 
@@ -55,13 +46,12 @@ def check(
         raise typer.BadParameter("chunks are read only with --deep", param_hint="--jobs")
     if jobs > 1 and scheduler is not None:
         raise typer.BadParameter("the cluster has its own processes", param_hint="--jobs")
-    remote = remote_config(endpoint_url, region, no_sign_request, profile, header)
     code = run(
         source,
         deep=deep,
         as_json=as_json,
         repair=repair,
-        remote=remote,
+        remote=remote.config(),
         processes=jobs,
         scheduler=scheduler,
     )

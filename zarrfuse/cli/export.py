@@ -9,20 +9,14 @@ from typing import Annotated
 import typer
 
 from zarrfuse.cli.arguments import path_argument
-from zarrfuse.cli.remote import (
-    EndpointUrl,
-    Header,
-    NoSignRequest,
-    Profile,
-    Region,
-    remote_config,
-)
+from zarrfuse.cli.remote import RemoteOptions, with_remote_options
 from zarrfuse.errors import SourceError
 
 _EXIT_NO_ARRAY = 2
 _EXIT_INTERRUPTED = 130
 
 
+@with_remote_options
 def export(
     array: Annotated[
         str, path_argument("ARRAY", "A Zarr array: SOURCE/PATH, or a source that is one.")
@@ -50,11 +44,8 @@ def export(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be written.")
     ] = False,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    no_sign_request: NoSignRequest = False,
-    profile: Profile = None,
-    header: Header = None,
+    *,
+    remote: RemoteOptions,
 ) -> None:
     """Write ARRAY to FOLDER as files that are TIFF or HDF5, and shards.
 
@@ -66,7 +57,7 @@ def export(
     from zarrfuse.exporting.progress import shown  # noqa: PLC0415
     from zarrfuse.exporting.run import export_array  # noqa: PLC0415
 
-    remote = remote_config(endpoint_url, region, no_sign_request, profile, header)
+    remote_config = remote.config()
     options = Options(
         file_format,
         compression,
@@ -76,7 +67,9 @@ def export(
     # Errors are printed as sentences.
     logging.getLogger("zarrfuse").addHandler(logging.NullHandler())
     try:
-        export_array(array, folder, options, remote=remote, dry_run=dry_run, told=_say, shown=shown)
+        export_array(
+            array, folder, options, remote=remote_config, dry_run=dry_run, told=_say, shown=shown
+        )
     except SourceError as error:
         _say(str(error))
         raise typer.Exit(_EXIT_NO_ARRAY) from None

@@ -6,16 +6,10 @@ from typing import Annotated
 import typer
 
 from zarrfuse.cli.arguments import path_argument
-from zarrfuse.cli.remote import (
-    EndpointUrl,
-    Header,
-    NoSignRequest,
-    Profile,
-    Region,
-    remote_config,
-)
+from zarrfuse.cli.remote import RemoteOptions, with_remote_options
 
 
+@with_remote_options
 def index(
     folder: Annotated[str, path_argument("FOLDER", "A folder of TIFF or HDF5 files.")],
     pattern: Annotated[
@@ -66,11 +60,8 @@ def index(
         str | None,
         typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786."),
     ] = None,
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    no_sign_request: NoSignRequest = False,
-    profile: Profile = None,
-    header: Header = None,
+    *,
+    remote: RemoteOptions,
 ) -> None:
     """Make a Zarr array of the files in FOLDER. Their pixels stay where they are."""
     from zarrfuse.indexing.options import options_of  # noqa: PLC0415
@@ -90,7 +81,7 @@ def index(
         dry_run=dry_run,
         jobs=jobs,
         scheduler=scheduler,
-        remote=remote_config(endpoint_url, region, no_sign_request, profile, header),
+        remote=remote.config(),
     )
     summary = run(options, OnTerminal())
     if summary is None:

@@ -8,15 +8,7 @@ from typing import Annotated
 import typer
 
 from zarrfuse.cli.arguments import Source, path_argument
-from zarrfuse.cli.remote import (
-    EndpointUrl,
-    Header,
-    NoSignRequest,
-    Profile,
-    Region,
-    remote_config,
-    split_options,
-)
+from zarrfuse.cli.remote import RemoteOptions, split_options, with_remote_options
 from zarrfuse.cli.values import parse_bytes, parse_formats, parse_seconds
 from zarrfuse.config import DEFAULT_VIEW, FORMATS, VIEWS, MountConfig, Tuning
 from zarrfuse.errors import MountError
@@ -24,6 +16,7 @@ from zarrfuse.errors import MountError
 _LONGEST_TIMEOUT_S = 86_400
 
 
+@with_remote_options
 def mount(
     source: Source,
     mountpoint: Annotated[str, path_argument("MOUNTPOINT", "An empty folder.")],
@@ -108,11 +101,8 @@ def mount(
         str,
         typer.Option(metavar="SECONDS", help="A request of the store that takes longer fails."),
     ] = "30",
-    endpoint_url: EndpointUrl = None,
-    region: Region = None,
-    no_sign_request: NoSignRequest = False,
-    profile: Profile = None,
-    header: Header = None,
+    *,
+    remote: RemoteOptions,
     log_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the log to FILE.")
     ] = None,
@@ -133,8 +123,8 @@ def mount(
         raise typer.BadParameter(
             f"{timeout} is not between 0 and {_LONGEST_TIMEOUT_S}", param_hint="--timeout"
         )
-    remote = remote_config(endpoint_url, region, no_sign_request, profile, header, settings)
-    command_line.hide([*secrets_of(source), *(header or ()), *settings])
+    remote_config = remote.config(settings)
+    command_line.hide([*secrets_of(source), *(remote.header or ()), *settings])
     problem = daemon.mount(
         MountConfig(
             source=source if is_url(source) else os.path.realpath(source),
@@ -151,7 +141,7 @@ def mount(
             formats=parse_formats(formats, "--formats"),
             cache_bytes=None if cache_size is None else parse_bytes(cache_size, "--cache-size"),
             remote=replace(
-                remote,
+                remote_config,
                 cache_dir=cache_dir and os.path.abspath(cache_dir),
                 cache_disk_bytes=parse_bytes(cache_disk_size, "--cache-disk-size"),
             ),
