@@ -4,6 +4,7 @@ The packages, from top to bottom; imports point down only:
 
 * `cli` - the commands; `check` - finds everything that is wrong with a dataset.
 * `indexing` - a folder of TIFF or HDF5 files becomes a Zarr array; `exporting` - the reverse.
+* `progress` - bars on a terminal.
 * `mounts` - the daemon of a mount; `fuse` - the kernel's requests, answered from a view.
 * `zarr_python` - a store for zarr-python without a mount.
 * `views` - a store as a tree of files: `raw`, `chunks`, `plain`, `images`, `all`.

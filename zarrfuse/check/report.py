@@ -5,15 +5,13 @@ Used by `run`. It must not know how findings are found.
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from zarrfuse.check.findings import Finding
 from zarrfuse.check.survey import Survey
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from zarrfuse.progress import amount, bar_of_bytes, counted
 
 
 class Report(Protocol):
@@ -42,29 +40,30 @@ class Counts:
 
 
 class Lines:
-    """A line on stdout for each finding, and a summary on stderr."""
+    """A line on stdout for each finding, and a summary on stderr.
+
+    `print_above`: while there is a progress bar, prints a line above it.
+    """
 
     def __init__(self) -> None:
         self.counts = Counts()
-        self.progress: Progress | None = None
+        self.print_above: Callable[[str], None] | None = None
 
     def add(self, finding: Finding) -> None:
         """See `Report`. Above the progress bar, if both are on one terminal."""
         self.counts.add(finding)
-        if self.progress is not None and sys.stdout.isatty():
-            self.progress.console.print(
-                finding.line(), markup=False, highlight=False, emoji=False, soft_wrap=True
-            )
+        if self.print_above is not None and sys.stdout.isatty():
+            self.print_above(finding.line())
         else:
             print(finding.line(), flush=True)
 
     def end(self, survey: Survey, *, complete: bool) -> None:
         """See `Report`."""
-        checked = f"{_counted(survey.nodes, 'node')}, {_counted(survey.chunks, 'chunk')}"
+        checked = f"{counted(survey.nodes, 'node')}, {counted(survey.chunks, 'chunk')}"
         if survey.bytes_read:
-            checked += f", {_amount(survey.bytes_read)} read"
+            checked += f", {amount(survey.bytes_read)} read"
         errors, warnings = self.counts.errors, self.counts.warnings
-        found = f"{_counted(errors, 'error')}, {_counted(warnings, 'warning')}"
+        found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
         if not errors and not warnings:
             found = "nothing is wrong"
         state = "" if complete else "interrupted; until then "
@@ -100,14 +99,6 @@ class Document:
         sys.stdout.write(f"{line}],\n{json.dumps(facts)[1:]}\n")
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def _amount(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
-
-
 @contextmanager
 def progress_of(survey: Survey, lines: Lines | None) -> Iterator[None]:
     """A block with a progress bar on stderr, if that is a terminal.
@@ -115,46 +106,16 @@ def progress_of(survey: Survey, lines: Lines | None) -> Iterator[None]:
     `lines`: the report on stdout, None for JSON. With JSON on a terminal there is no bar, which would
     overwrite it.
     """
-    if not sys.stderr.isatty() or (lines is None and sys.stdout.isatty()):
+    if lines is None and sys.stdout.isatty():
         yield
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    class Read(ProgressColumn):
-        """Updates the task whenever the bar is drawn."""
-
-        def render(self, task: Task) -> str:
-            progress.update(task.id, completed=survey.bytes_read)
-            return ""
-
-    progress = Progress(
-        Read(),
-        TextColumn("reading chunks"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
-    progress.add_task("", total=survey.chunk_bytes)
-    if lines is not None:
-        lines.progress = progress
     try:
-        with progress:
+        with bar_of_bytes(
+            "reading chunks", survey.chunk_bytes, lambda: survey.bytes_read
+        ) as print_above:
+            if lines is not None:
+                lines.print_above = print_above
             yield
     finally:
         if lines is not None:
-            lines.progress = None
+            lines.print_above = None

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from zarrfuse.progress import bar_of_files
+
 
 class Progress(Protocol):
     """Who is told what goes on."""
@@ -32,7 +34,7 @@ class Silent(Progress):
     @contextmanager
     def counting(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
         """See `Progress`."""
-        yield _ignore
+        yield lambda _: None
 
 
 class OnTerminal(Progress):
@@ -49,43 +51,6 @@ class OnTerminal(Progress):
         print(f"{question} [Y/n] ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
-    @contextmanager
-    def counting(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
+    def counting(self, title: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
         """See `Progress`. With files per second, and the time left."""
-        if not sys.stderr.isatty():
-            yield _ignore
-            return
-        from rich.console import Console  # noqa: PLC0415  # 0.1 s
-        from rich.progress import (  # noqa: PLC0415
-            BarColumn,
-            MofNCompleteColumn,
-            ProgressColumn,
-            Task,
-            TextColumn,
-            TimeRemainingColumn,
-        )
-        from rich.progress import Progress as Bar  # noqa: PLC0415
-
-        class Rate(ProgressColumn):
-            """Files per second."""
-
-            def render(self, task: Task) -> str:
-                return f"{task.speed or 0:,.0f} files/s"
-
-        with Bar(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            Rate(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        ) as bar:
-            task = bar.add_task(title, total=total)
-            yield lambda done: bar.update(task, advance=done)
-
-
-def _ignore(done: int) -> None:
-    del done
+        return bar_of_files(title, total)
