@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Image: TypeAlias = NDArray[np.uint16] | NDArray[np.uint8]
 
-Layout: TypeAlias = Literal["zstd tiles", "tiles", "strip"]
+TiffKind: TypeAlias = Literal["zstd tiles", "tiles", "strip"]
 
 SHAPE = (1024, 1536)
 CHUNK = 512
@@ -35,7 +35,6 @@ TILE = 256
 PIXEL_UM = 0.325
 
 _HEADER_BYTES = 64
-_CRC_BYTES = 4
 _TITLE = "zarrfuse demonstration dataset"
 
 _README = f"""\
@@ -123,52 +122,41 @@ def _is_demo(folder: Path) -> bool:
 def _write_dataset(folder: Path) -> None:
     import numpy as np  # noqa: PLC0415
 
+    from zarrfuse.shards.documents import DEFAULT_KEYS  # noqa: PLC0415  # with numpy
+    from zarrfuse.shards.index import CHECKSUM_BYTES  # noqa: PLC0415  # as above
+
     image = demo_image()
     image8 = (image >> 8).astype(np.uint8)
     group = folder / "cells.zarr"
     _write_json(group / "zarr.json", _group_metadata())
 
-    layouts: list[tuple[str, Layout, int, list[dict[str, Any]]]] = [
+    tiffs: list[tuple[str, TiffKind, int, list[dict[str, Any]]]] = [
         ("zstd", "zstd tiles", TILE, [_bytes_codec(image), _zstd_codec()]),
         ("raw", "tiles", TILE, [_bytes_codec(image)]),
         ("strips", "strip", CHUNK, [_bytes_codec(image)]),
     ]
-    for name, layout, tile, inner in layouts:
-        index_bytes = _index_bytes((CHUNK // tile) ** 2)
+    for name, kind, tile, inner in tiffs:
         _write_json(
-            group / name / "zarr.json",
-            _array_metadata(
-                image,
-                [_sharding_codec(tile, inner)],
-                [{"key_suffix": ""}, {"key_suffix": ".index", "size": index_bytes}],
-                suffix=".tiff",
-            ),
+            group / name / "zarr.json", _shards_metadata(image, tile, inner, suffix=".tiff")
         )
         for key, chunk in _chunks(image):
-            tiff, extents = _tiff_file(chunk, layout)
+            tiff, extents = _tiff_file(chunk, kind)
             _write_part(group / name / f"{key}.tiff", tiff)
             _write_part(group / name / f"{key}.tiff.index", _index(extents))
 
-    _write_json(
-        group / "header" / "zarr.json",
-        _array_metadata(
-            image8,
-            [_sharding_codec(TILE, [_bytes_codec(image8), _zstd_codec()])],
-            [
-                {"key_suffix": ".header", "size": _HEADER_BYTES},
-                {"key_suffix": ""},
-                {"key_suffix": ".index", "size": _index_bytes((CHUNK // TILE) ** 2)},
-            ],
-        ),
-    )
-    _write_json(
-        group / "checksum" / "zarr.json",
-        _array_metadata(
-            image8,
-            [_bytes_codec(image8), _zstd_codec(), {"name": "crc32c"}],
-            [{"key_suffix": ""}, {"key_suffix": ".crc32c", "size": _CRC_BYTES}],
-        ),
-    )
+    zstd = [_bytes_codec(image8), _zstd_codec()]
+    header_metadata = {  # without a suffix of its keys
+        **_shards_metadata(image8, TILE, zstd, header_size=_HEADER_BYTES),
+        "chunk_key_encoding": DEFAULT_KEYS,
+    }
+    parts = [{"key_suffix": ""}, {"key_suffix": ".crc32c", "size": CHECKSUM_BYTES}]
+    checksum_metadata = {
+        **header_metadata,
+        "codecs": [*zstd, {"name": "crc32c"}],
+        "storage_transformers": [{"name": "concat-parts", "configuration": {"parts": parts}}],
+    }
+    _write_json(group / "header" / "zarr.json", header_metadata)
+    _write_json(group / "checksum" / "zarr.json", checksum_metadata)
     for key, chunk in _chunks(image8):
         header, body, extents = _shard_with_header(key, chunk)
         _write_part(group / "header" / f"{key}.header", header)
@@ -244,7 +232,7 @@ def _tiles(chunk: Image) -> Iterator[Image]:
             yield _block(chunk, row, column, TILE)
 
 
-def _tiff_file(chunk: Image, layout: Layout) -> tuple[bytes, list[tuple[int, int]]]:
+def _tiff_file(chunk: Image, kind: TiffKind) -> tuple[bytes, list[tuple[int, int]]]:
     """A little-endian TIFF file of `chunk`, and (offset, bytes) of each tile or the one strip."""
     import tifffile  # noqa: PLC0415
 
@@ -259,9 +247,9 @@ def _tiff_file(chunk: Image, layout: Layout) -> tuple[bytes, list[tuple[int, int
     }
     file = io.BytesIO()
     with tifffile.TiffWriter(file, byteorder="<") as writer:
-        if layout == "strip":
+        if kind == "strip":
             writer.write(chunk, rowsperstrip=CHUNK, **options)
-        elif layout == "tiles":
+        elif kind == "tiles":
             writer.write(_tiles(chunk), tile=(TILE, TILE), **options)
         else:
             encoded = (_zstd(tile) for tile in _tiles(chunk))
@@ -287,13 +275,13 @@ def _shard_with_header(key: str, chunk: Image) -> tuple[bytes, bytes, list[tuple
 
 
 def _index(extents: list[tuple[int, int]]) -> bytes:
-    """The index of a shard: little-endian u64 pairs of offset and bytes, and their crc32c."""
-    pairs = b"".join(struct.pack("<QQ", offset, size) for offset, size in extents)
-    return pairs + _crc32c(pairs)
+    """The index of a shard; `extents`: (offset, bytes) of each tile."""
+    import numpy as np  # noqa: PLC0415
 
+    from zarrfuse.shards.index import index_bytes  # noqa: PLC0415  # with numpy
 
-def _index_bytes(count: int) -> int:
-    return 16 * count + _CRC_BYTES
+    offsets, sizes = np.array(extents, np.uint64).T
+    return index_bytes(offsets, sizes)
 
 
 def _crc32c(data: bytes) -> bytes:
@@ -322,43 +310,28 @@ def _zstd_codec() -> dict[str, Any]:
     return {"name": "zstd", "configuration": {"level": 5, "checksum": False}}
 
 
-def _sharding_codec(inner: int, codecs: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "name": "sharding_indexed",
-        "configuration": {
-            "chunk_shape": [inner, inner],
-            "codecs": codecs,
-            "index_codecs": [_LITTLE_ENDIAN, {"name": "crc32c"}],
-            "index_location": "end",
-        },
-    }
-
-
-def _array_metadata(
+def _shards_metadata(
     image: Image,
+    tile: int,
     codecs: list[dict[str, Any]],
-    parts: list[dict[str, Any]],
-    suffix: str | None = None,
+    *,
+    suffix: str = "",
+    header_size: int | None = None,
 ) -> dict[str, Any]:
-    encoding: dict[str, Any] = {"name": "default", "configuration": {"separator": "/"}}
-    if suffix is not None:
-        encoding = {
-            "name": "suffix",
-            "configuration": {"suffix": suffix, "base_encoding": encoding},
-        }
-    return {
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": list(image.shape),
-        "data_type": image.dtype.name,
-        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [CHUNK, CHUNK]}},
-        "chunk_key_encoding": encoding,
-        "fill_value": 0,
-        "codecs": codecs,
-        "storage_transformers": [{"name": "concat-parts", "configuration": {"parts": parts}}],
-        "dimension_names": ["y", "x"],
-        "attributes": {},
-    }
+    """The document of `image` in shards of square tiles with these codecs; see `array_document`."""
+    from zarrfuse.shards.documents import array_document  # noqa: PLC0415  # with numpy
+    from zarrfuse.shards.layout import Layout  # noqa: PLC0415  # as above
+
+    layout = Layout(image.dtype.name, ("y", "x"), (tile, tile), json.dumps(codecs))
+    return array_document(
+        layout,
+        shape=image.shape,
+        chunk_shape=(CHUNK, CHUNK),
+        dimension_names=layout.axes,
+        suffix=suffix,
+        attributes={},
+        header_size=header_size,
+    )
 
 
 def _group_metadata() -> dict[str, Any]:
@@ -375,7 +348,9 @@ def _group_metadata() -> dict[str, Any]:
 
 
 def _write_json(path: Path, document: dict[str, Any]) -> None:
-    _write_part(path, json.dumps(document, indent=2).encode() + b"\n")
+    from zarrfuse.shards.documents import document_bytes  # noqa: PLC0415  # with numpy
+
+    _write_part(path, document_bytes(document))
 
 
 def _write_part(path: Path, data: bytes) -> None:
