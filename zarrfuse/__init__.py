@@ -12,7 +12,7 @@ The packages, from top to bottom; imports point down only:
 * `transactions` - stores chunks whole or not at all.
 * `shards` - files of other formats that are shards: where their inner chunks are.
 * `formats` - the bytes of files; `stores` - local folders, zip files, remote stores.
-* `spec` - the meaning of Zarr metadata, without input or output; `jobs` - work on many files at once.
+* `spec` - the meaning of Zarr metadata, without input or output.
 * `jobs` - work on many items, in several processes or on a Dask cluster.
 * `config`, `errors` - options; exceptions and their errnos.
 
@@ -59,7 +59,7 @@ def index(
     way: Literal["link", "copy", "move"] = "link",
     ngff: bool = False,
     dataset: str | None = None,
-    jobs: int | None = None,
+    jobs: int = 1,
     scheduler: str | None = None,
 ) -> str:
     """Make a Zarr array of the TIFF or HDF5 files in `folder`, a path or a URL; return where it is.

@@ -51,11 +51,8 @@ def index(
         bool, typer.Option("--dry-run", help="Read all headers, and write nothing.")
     ] = False,
     jobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Processes; by default one for each core, at most 8."
-        ),
-    ] = None,
+        int, typer.Option(metavar="N", min=1, help="Work in N processes.", show_default=False)
+    ] = 1,
     scheduler: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786."),

@@ -24,6 +24,7 @@ from zarrfuse.shards.documents import INDEX_SUFFIX, document_bytes
 from zarrfuse.shards.index import index_size, parse_index
 from zarrfuse.shards.layout import MISSING
 from zarrfuse.stores.base import OWN_NAME
+from zarrfuse.stores.descriptor import sync_file_system
 
 _RECORD = "export.json"
 _DOCUMENT = "zarr.json"
@@ -70,7 +71,7 @@ class ExportFolder:
 
     def finish(self, document: dict[str, Any]) -> None:
         """Store the `zarr.json`, after all files: then it is a Zarr array."""
-        os.sync()  # once, instead of each file
+        sync_file_system(os.fspath(self._path))
         with self.new_file(_DOCUMENT) as file:
             file.write(document_bytes(document))
             file.flush()

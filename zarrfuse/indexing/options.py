@@ -53,11 +53,11 @@ def options_of(
     ngff: bool,
     dataset: str | None,
     dry_run: bool,
-    jobs: int | None,
+    jobs: int,
     scheduler: str | None,
     remote: RemoteConfig,
 ) -> Options:
-    """The options for arguments as users give them: relative paths, and this process by default."""
+    """The options for arguments as users give them, with relative paths."""
     return Options(
         _absolute(folder),
         None if out is None else _absolute(out),
@@ -67,7 +67,7 @@ def options_of(
         ngff,
         dataset,
         dry_run,
-        jobs or 1,
+        jobs,
         scheduler,
         remote,
     )
