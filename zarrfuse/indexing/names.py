@@ -67,6 +67,8 @@ def parse_pattern(text: str) -> Pattern:
         expression += _literal(text[at : found.start()], text)
         at = found.end()
         name, alternatives, anything = found.groups()
+        # Else the * would take all digits but the last.
+        begin = "(?<![0-9])" if text[: found.start()].endswith("*") else ""
         if anything:
             expression += "[^/]*"
             continue
@@ -76,7 +78,7 @@ def parse_pattern(text: str) -> Pattern:
             # The same number may have zeros in front of it in one place only.
             index = fields.index(name)
             same = f"(?P=f{index})"
-            expression += same if words[index] else f"0*{same}(?![0-9])"
+            expression += same if words[index] else f"{begin}0*{same}(?![0-9])"
             continue
         among = tuple(alternatives.split("|")) if alternatives is not None else ()
         if among and (not all(among) or len(set(among)) < len(among)):
@@ -84,8 +86,10 @@ def parse_pattern(text: str) -> Pattern:
         index = len(fields)
         fields.append(name)
         words.append(among)
-        any_of = "|".join(map(re.escape, among)) if among else "[0-9]+?"
-        expression += f"(?P<f{index}>{any_of})" if among else f"0*(?P<f{index}>{any_of})(?![0-9])"
+        if among:
+            expression += f"(?P<f{index}>{'|'.join(map(re.escape, among))})"
+        else:
+            expression += f"{begin}0*(?P<f{index}>[0-9]+?)(?![0-9])"
     expression += _literal(text[at:], text)
     if len(fields) > _MOST_DIMENSIONS:
         raise NamesError(f"the pattern {text} has more than {_MOST_DIMENSIONS} fields")
