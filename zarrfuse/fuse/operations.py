@@ -1,16 +1,15 @@
 """The class that pyfuse3 calls: a handler for each FUSE request.
 
-Owns the way from exceptions to errnos, and the counters of `status.json`. Used by `mounts`. pyfuse3 copies
-a reply before anything else runs, so one buffer and one pair of attribute objects serve all replies.
+Owns how the parts of `fuse` are put together, and the counters of `status.json`. Used by `mounts`. pyfuse3
+copies a reply before anything else runs, so one buffer and one pair of attribute objects serve all replies.
 """
 
 import errno
-import functools
 import os
 import stat
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import pyfuse3
 import trio
@@ -18,6 +17,7 @@ from pyfuse3 import FUSEError
 
 from zarrfuse.config import Tuning
 from zarrfuse.errors import Denied, NotFound, NotSupported, ReadOnly, ZarrfuseError
+from zarrfuse.fuse.answering import answered, changing
 from zarrfuse.fuse.failures import Failures
 from zarrfuse.fuse.files import WRITING, Files
 from zarrfuse.fuse.folders import Folders, OpenFolder
@@ -32,42 +32,6 @@ from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.attributes import attributes
 from zarrfuse.views.base import Folder
 from zarrfuse.views.control_files import ControlFolder, RootWithControl
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def answered(
-    handler: "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]",
-) -> "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]":
-    """Turn every exception of a handler into an errno: any other would kill the mount."""
-    request = handler.__name__.strip("_").partition("_")[0]
-
-    @functools.wraps(handler)
-    async def wrapper(self: "Operations", *args: P.args, **kwargs: P.kwargs) -> T:
-        self.requests += 1
-        try:
-            return await handler(self, *args, **kwargs)
-        except (FUSEError, trio.Cancelled):
-            raise
-        except BaseException as error:  # a store in Rust panics with one
-            raise FUSEError(self.failures.note(request, error)) from None
-
-    return wrapper  # type: ignore[return-value]  # functools hides that it is a method
-
-
-def changing(
-    handler: "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]",
-) -> "Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]]":
-    """`answered`, for handlers that need a writable mount."""
-
-    @functools.wraps(handler)
-    async def wrapper(self: "Operations", *args: P.args, **kwargs: P.kwargs) -> T:
-        if not self.writable:
-            raise ReadOnly("the mount is read-only")
-        return await handler(self, *args, **kwargs)
-
-    return answered(wrapper)  # type: ignore[arg-type]  # as above
 
 
 class Operations(pyfuse3.Operations):
