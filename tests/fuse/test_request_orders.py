@@ -525,7 +525,7 @@ def test_a_program_that_ends_while_it_truncates_spoils_no_other(source, monkeypa
         await kernel.operations.fsync(other.fh, False)
         for one in list(kernel.opened):
             await kernel.close(one)
-        assert not kernel.operations._files
+        assert not kernel.operations._handles
 
     with serving(source, "chunks") as run:
         run(requests)

@@ -1,7 +1,7 @@
 """An open file: one object for an inode, shared by all programs that have it open.
 
-Owns the content, and makes sure that it is not closed while a thread uses it. Used by `files`. It must not
-know the kernel or views.
+Owns the content, and makes sure that it is not closed while a thread uses it. Used by `nodes`, and by the
+modules that open, read and store files. It must not know the kernel or views.
 """
 
 import threading

@@ -1,6 +1,6 @@
 """Looks names up and lists folders, and caches the listings.
 
-Used by `files`, `names` and `operations`. It must not know pyfuse3.
+Used by the modules that open, store, rename and list files. It must not know pyfuse3.
 
 A view is called from the event loop first (`wait=False`), and in a thread if that raises `BlockingIOError`.
 Views work with paths. If a folder of the path is renamed meanwhile, the call fails, and is made again.
@@ -43,7 +43,7 @@ class OpenFolder:
 class Folders:
     """Looks names up and lists folders. Listings are cached for `ttl_s` seconds.
 
-    `lists_all`: see `Store.lists_all`.
+    `handles`: the open folders, by the numbers that the kernel got. `lists_all`: see `Store.lists_all`.
     """
 
     def __init__(
@@ -53,6 +53,8 @@ class Folders:
         self._nodes = nodes
         self._workers = workers
         self._ttl_s = ttl_s
+        self.handles: dict[int, OpenFolder] = {}
+        self._last_handle = 0
         self._nursery: trio.Nursery | None = None
         self._moving: dict[Node, trio.Event] = {}
         """Nodes that are being renamed, with the event that is set at the end."""
@@ -193,17 +195,19 @@ class Folders:
 
     # -- listings ------------------------------------------------------------------------------
 
-    async def open(self, node: Node) -> OpenFolder:
-        """Open a folder and begin to list it, so that errors come here."""
+    async def open(self, node: Node) -> int:
+        """Open a folder and begin to list it, so that errors come here; returns its number in `handles`."""
         directory = self._nodes.directory_of(node)
         directory.handles += 1
         opened = OpenFolder(node)
         try:
             await self.begin(opened)
         except BaseException:
-            self.close(opened)
+            self._closed(opened)
             raise
-        return opened
+        self._last_handle += 1
+        self.handles[self._last_handle] = opened
+        return self._last_handle
 
     async def begin(self, opened: OpenFolder) -> None:
         """Begin a new listing."""
@@ -243,8 +247,11 @@ class Folders:
                     directory.listing.entries[name] = made
                     scan.shown.append(made)
 
-    def close(self, opened: OpenFolder) -> None:
-        """Close a handle."""
+    def close(self, number: int) -> None:
+        """Close an open folder."""
+        self._closed(self.handles.pop(number))
+
+    def _closed(self, opened: OpenFolder) -> None:
         directory = self._nodes.directory_of(opened.node)
         directory.handles -= 1
         self._leave(opened)

@@ -18,10 +18,12 @@ from zarrfuse.errors import (
     TimedOut,
     ZarrfuseError,
 )
-from zarrfuse.fuse.files import SLOWEST_STORE, Files
+from zarrfuse.fuse.files import Files
 from zarrfuse.fuse.folders import Folders
 from zarrfuse.fuse.listing import is_hidden
 from zarrfuse.fuse.nodes import Directory, Node, Nodes
+from zarrfuse.fuse.storing import Storing
+from zarrfuse.fuse.workers import SLOWEST_STORE
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Entry, Kind
 from zarrfuse.views.base import Folder
@@ -31,10 +33,11 @@ from zarrfuse.views.control_files import CONTROL_NAME, bare
 class Names:
     """Changes the names in folders."""
 
-    def __init__(self, nodes: Nodes, folders: Folders, files: Files) -> None:
+    def __init__(self, nodes: Nodes, folders: Folders, files: Files, storing: Storing) -> None:
         self._nodes = nodes
         self._folders = folders
         self._files = files
+        self._storing = storing
 
     def check(
         self, parent: Node, name: str, error: type[ZarrfuseError] = NotSupported
@@ -74,12 +77,12 @@ class Names:
         """
         handle = await self._files.hold(lost)
         try:
-            held = await self._files.wait_for_stores(lost, renamed)
+            held = await self._storing.wait_for_stores(lost, renamed)
             try:
                 with self._folders.moving(lost, renamed):
                     yield
             finally:
-                self._files.go_on(held)
+                self._storing.go_on(held)
         finally:
             await self._files.close(handle)
 
@@ -198,7 +201,7 @@ class Names:
         target = self.check(to, new_name)
         if node.parent is None or not node.is_named:
             raise NotFound(f"{node.name} is deleted")
-        await self._files.store_node(node)
+        await self._storing.store_node(node)
         source, name, there = node.parent, node.name, bare(target.folder)
 
         def linked(folder: Folder) -> Entry:

@@ -16,20 +16,22 @@ import trio
 from pyfuse3 import FUSEError
 
 from zarrfuse.config import Tuning
-from zarrfuse.errors import Denied, NotFound, NotSupported, ReadOnly, ZarrfuseError
+from zarrfuse.errors import Denied, NotFound, NotSupported, ReadOnly
 from zarrfuse.fuse.answering import answered, changing
+from zarrfuse.fuse.attributes import Attributes
+from zarrfuse.fuse.contents import Contents
 from zarrfuse.fuse.failures import Failures
 from zarrfuse.fuse.files import WRITING, Files
-from zarrfuse.fuse.folders import Folders, OpenFolder
+from zarrfuse.fuse.folders import Folders
 from zarrfuse.fuse.interrupts import interruptible
 from zarrfuse.fuse.listing import is_hidden
 from zarrfuse.fuse.names import Names
-from zarrfuse.fuse.nodes import Node, Nodes, is_same
+from zarrfuse.fuse.nodes import Node, Nodes
 from zarrfuse.fuse.replies import OWN_OFFSETS, Replies
+from zarrfuse.fuse.storing import Storing
 from zarrfuse.fuse.workers import Workers
 from zarrfuse.stores.access import Access, Change, made_by
-from zarrfuse.stores.base import Entry, Kind
-from zarrfuse.views.attributes import attributes
+from zarrfuse.stores.base import Entry
 from zarrfuse.views.base import Folder
 from zarrfuse.views.control_files import ControlFolder, RootWithControl
 
@@ -67,14 +69,15 @@ class Operations(pyfuse3.Operations):
         self._workers = Workers(tuning.threads, tuning.store_timeout_s)
         self._nodes = Nodes(RootWithControl(root, ControlFolder(self.status, root)), root_entry)
         self._folders = Folders(self._nodes, self._workers, ttl_s, lists_all=lists_all)
-        self._files = Files(
-            self._nodes, self._folders, self._workers, pushed_bytes=tuning.pushed_bytes
-        )
-        self._names = Names(self._nodes, self._folders, self._files)
+        self._contents = Contents(self._workers)
+        parts = self._nodes, self._folders, self._contents
+        self._attributes = Attributes(*parts)
+        self._storing = Storing(*parts)
+        self._files = Files(*parts, self._storing, pushed_bytes=tuning.pushed_bytes)
+        self._handles = self._files.handles
+        self._names = Names(self._nodes, self._folders, self._files, self._storing)
         self._replies = Replies(ttl_s, self.failures.note, writable=writable)
         self.interrupts = self._workers.interrupts
-        self._listed: dict[int, OpenFolder] = {}
-        self._last_listed = 0
         self._space = space
         self._xattrs = xattrs
         self._about = about or {}
@@ -95,15 +98,15 @@ class Operations(pyfuse3.Operations):
 
     def status(self) -> dict[str, Any]:
         """The content of `.zarrfuse/status.json`; sizes in bytes, times in seconds."""
-        written = {"read_write": True, "bytes_written": self._files.bytes_written}
+        written = {"read_write": True, "bytes_written": self._contents.bytes_written}
         return {
             **self._about,
             "uptime_s": round(time.monotonic() - self._started, 3),
             "requests": self.requests,
-            "bytes_read": self._files.bytes_read,
+            "bytes_read": self._contents.bytes_read,
             "kernel_lookups": self._nodes.lookups,
-            "open_files": len(self._files),
-            "open_folders": len(self._listed),
+            "open_files": len(self._handles),
+            "open_folders": len(self._folders.handles),
             **({} if self._counted is None else self._counted()),
             **self.failures.status(),
             **(written if self.writable else {}),
@@ -151,28 +154,8 @@ class Operations(pyfuse3.Operations):
     async def getattr(self, inode: int, ctx: pyfuse3.RequestContext) -> pyfuse3.EntryAttributes:
         """Attributes; looked up again in the view when they are older than the TTL."""
         node = self._nodes[inode]
-        await self._refresh(node)
+        await self._attributes.refresh(node)
         return self._replies.attributes(node)
-
-    async def _refresh(self, node: Node) -> None:
-        """Update the entry of a node, except of an open file whose name was deleted or replaced."""
-        file = node.file
-        if not node.is_named or node.is_ahead or (file is not None and file.is_live):
-            return
-        if node.parent is None:
-            entry = await self._folders.look(node, "")
-        else:
-            # A listing does not tell what was done since to names in a folder, or to other names of a file.
-            is_listed = node.entry.kind is not Kind.FOLDER and node.entry.links == 1
-            ask = self._folders.entry if is_listed else self._folders.look
-            try:
-                entry = await ask(node.parent, node.name)
-            except (ZarrfuseError, OSError):
-                if file is None:
-                    raise
-                return
-        if node.entry.kind is entry.kind and (file is None or is_same(node.entry, entry)):
-            node.update(entry)
 
     @answered
     async def setattr(
@@ -190,7 +173,7 @@ class Operations(pyfuse3.Operations):
         if node.parent is not None:
             self._names.check(node.parent, node.name, ReadOnly)
         if fields.update_size and fh is not None:
-            await self._files.truncate(self._files[fh], attr.st_size)
+            await self._contents.truncate(self._handles[fh], attr.st_size)
         elif fields.update_size:
             await self._files.set_size(node, attr.st_size)
         change = Change(
@@ -201,19 +184,14 @@ class Operations(pyfuse3.Operations):
             attr.st_atime_ns if fields.update_atime else None,
         )
         if change != Change():
-            await self._files.set_attributes(node, change)
-        await self._refresh(node)
+            await self._attributes.set(node, change)
+        await self._attributes.refresh(node)
         return self._replies.attributes(node)
 
     @answered
     async def access(self, inode: int, mode: int, ctx: pyfuse3.RequestContext) -> bool:
         """Whether a file may be written or executed, if the kernel does not check; opening checks reads."""
-        if mode & os.W_OK:
-            raise ReadOnly("the mount is read-only")
-        entry = self._nodes[inode].entry
-        bits = 0 if entry.access is None else entry.access.mode
-        if mode & os.X_OK and entry.kind is Kind.FILE and not bits & 0o111:
-            raise Denied(f"{entry.name} is no program")
+        self._attributes.check_access(self._nodes[inode], mode)
         return True
 
     @answered
@@ -233,15 +211,12 @@ class Operations(pyfuse3.Operations):
         node = self._nodes[inode]
         if node.entry.denied:
             raise Denied("this folder lies outside the store")
-        opened = await self._folders.open(node)
-        self._last_listed += 1
-        self._listed[self._last_listed] = opened
-        return self._last_listed
+        return await self._folders.open(node)
 
     @answered
     async def readdir(self, fh: int, start_id: int, token: pyfuse3.ReaddirToken) -> None:
         """Entries with their attributes, from an offset on."""
-        opened = self._listed[fh]
+        opened = self._folders.handles[fh]
         if start_id == 0 and opened.is_read:  # the program starts over
             await self._folders.begin(opened)
         opened.is_read = True
@@ -253,12 +228,12 @@ class Operations(pyfuse3.Operations):
     @answered
     async def fsyncdir(self, fh: int, datasync: bool) -> None:
         """Make the names in a folder durable."""
-        await self._folders.ask(self._listed[fh].node, lambda folder: folder.sync())
+        await self._folders.ask(self._folders.handles[fh].node, lambda folder: folder.sync())
 
     @answered
     async def releasedir(self, fh: int) -> None:
         """Close a folder."""
-        self._folders.close(self._listed.pop(fh))
+        self._folders.close(fh)
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -290,7 +265,7 @@ class Operations(pyfuse3.Operations):
         call that waits.
         """
         try:
-            data = self._files.read_at_hand(fh, off, size)
+            data = self._contents.read_at_hand(self._handles[fh], off, size)
         except BaseException:  # awaited below: what is raised in here carries this one along
             pass
         else:
@@ -300,12 +275,12 @@ class Operations(pyfuse3.Operations):
 
     @answered
     async def _read_waiting(self, fh: int, off: int, size: int) -> bytearray:
-        return await self._files.read(fh, off, size)
+        return await self._contents.read(self._handles[fh], off, size)
 
     @answered
     async def write(self, fh: int, off: int, buf: bytes) -> int:
         """Write to an open file: all of it, or an error."""
-        await self._files.write(fh, off, buf)
+        await self._contents.write(self._handles[fh], off, buf)
         return len(buf)
 
     @answered
@@ -316,17 +291,17 @@ class Operations(pyfuse3.Operations):
         """
         if not self.writable:
             raise FUSEError(errno.ENOSYS)
-        await self._files.flush(fh)
+        await self._storing.flush(self._handles[fh])
 
     @answered
     async def fsync(self, fh: int, datasync: bool) -> None:
         """Store what was written, durably."""
-        await self._files.fsync(fh)
+        await self._storing.fsync(self._handles[fh])
 
     @answered
     async def release(self, fh: int) -> None:
         """Release a handle."""
-        await self._files.close(self._files[fh])
+        await self._files.close(self._handles[fh])
 
     # -- changes of names ----------------------------------------------------------------------
 
@@ -391,12 +366,7 @@ class Operations(pyfuse3.Operations):
     async def statfs(self, ctx: pyfuse3.RequestContext) -> pyfuse3.StatvfsData:
         """Total and free space of the store."""
         total, free = await self._workers.run(self._space, "")
-        reply = pyfuse3.StatvfsData()
-        reply.f_bsize = reply.f_frsize = block = 4096
-        reply.f_blocks = total // block
-        reply.f_bfree = reply.f_bavail = free // block
-        reply.f_namemax = 255
-        return reply
+        return self._replies.space(total, free)
 
     @answered
     async def getxattr(self, inode: int, name: bytes, ctx: pyfuse3.RequestContext) -> bytes:
@@ -406,7 +376,7 @@ class Operations(pyfuse3.Operations):
         if not name.startswith(b"user.zarr"):
             raise FUSEError(pyfuse3.ENOATTR)
         try:
-            return (await self._attributes(inode))[name]
+            return (await self._attributes.extended(self._nodes[inode]))[name]
         except KeyError:
             raise FUSEError(pyfuse3.ENOATTR) from None
 
@@ -415,16 +385,7 @@ class Operations(pyfuse3.Operations):
         """The names of the extended attributes, which are facts of control files."""
         if not self._xattrs:
             raise FUSEError(errno.ENOSYS)
-        return list(await self._attributes(inode))
-
-    async def _attributes(self, inode: int) -> dict[bytes, bytes]:
-        node = self._nodes[inode]
-        name = node.name if node.entry.kind is not Kind.FOLDER else None
-        of = node.parent if name is not None and node.parent is not None else node
-        directory = self._nodes.directory_of(of)
-        if node.entry.denied or directory.is_live:
-            return {}
-        return attributes(await self._folders.ask(of, lambda at: at.facts(name).to_json()))
+        return list(await self._attributes.extended(self._nodes[inode]))
 
     @changing
     async def _not_offered(self, *_: Any) -> NoReturn:

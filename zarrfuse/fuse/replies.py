@@ -1,4 +1,4 @@
-"""Makes the replies for names: attributes, and the entries of a folder.
+"""Makes the replies that tell of names: attributes, the entries of a folder, and the space for more.
 
 Owns the attribute objects. One of each kind serves all replies, because pyfuse3 copies them before anything
 else runs. Used by `operations`.
@@ -128,6 +128,15 @@ class Replies:
             filled = self._folder if kind is Kind.FOLDER else self._link
         self._give(filled, kind, access or own)
         return filled
+
+    def space(self, total: int, free: int) -> pyfuse3.StatvfsData:
+        """The reply to STATFS: total and free bytes."""
+        reply = pyfuse3.StatvfsData()
+        reply.f_bsize = reply.f_frsize = block = 4096
+        reply.f_blocks = total // block
+        reply.f_bfree = reply.f_bavail = free // block
+        reply.f_namemax = _LONGEST_NAME
+        return reply
 
     def own_names(self, token: pyfuse3.ReaddirToken, node: Node, start: int) -> bool:
         """Put "." and ".." into a reply, from offset `start` on; returns whether they fit."""

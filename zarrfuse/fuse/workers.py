@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+SLOWEST_STORE = 1 << 20
+"""Bytes a second: the time-out for storing or copying a large file grows by its size over this."""
 
 _LONG_S = 0.5
 """A call that runs longer (s) gives its place to a waiting one, and keeps its thread."""
