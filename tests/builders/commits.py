@@ -9,10 +9,10 @@ from zarrfuse.errors import NotFound
 from zarrfuse.stores.base import OWN_NAME, Reader, Store, read
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.local.writing import WritableLocalStore
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.recovered_view import rolled_forward
 from zarrfuse.transactions.snapshot import snapshot
-from zarrfuse.transactions.spool import StoreOptions
+from zarrfuse.transactions.spool import StoreOptions, Target
 
 
 def content_and_close(reader: Reader | None) -> bytes:

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from builders.commits import store_bytes
 
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.spool import Target
 
 Files = dict[str, bytes]
 

@@ -12,9 +12,9 @@ from zarrfuse.errors import Exists, NotFound
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.writing import WritableLocalStore
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.recovered_view import rolled_forward
-from zarrfuse.transactions.spool import StoreOptions
+from zarrfuse.transactions.spool import StoreOptions, Target
 
 
 @pytest.fixture(params=["workspace", "spool-dir"])

@@ -16,10 +16,10 @@ from zarrfuse.stores.base import OWN_NAME, Reader
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions import commits as commits_module
 from zarrfuse.transactions import journal as journals
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
 from zarrfuse.transactions.local_workspace import LocalWorkspace
-from zarrfuse.transactions.spool import Spool
+from zarrfuse.transactions.spool import Spool, Target
 from zarrfuse.transactions.working_copy import WorkingCopy
 
 OLD = {"c/0": b"old", "c/1": b"old"}

@@ -12,7 +12,8 @@ from builders.folders import write_files
 
 from zarrfuse.stores.base import OWN_NAME, Reader
 from zarrfuse.stores.local.writing import WritableLocalStore
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.spool import Target
 
 OLD = {"c/0.a": b"old", "c/0.b": b"old", "c/0": b"old"}
 

@@ -17,9 +17,10 @@ from zarrfuse.errors import Denied, NotFound
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.local.writing import WritableLocalStore
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
 from zarrfuse.transactions.recovered_view import rolled_forward
+from zarrfuse.transactions.spool import Target
 
 OLD = {"c/0": b"old", "c/1": b"old"}
 NEW = {"c/0": b"new", "c/1": b"new"}

@@ -19,9 +19,10 @@ from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions import local_workspace
 from zarrfuse.transactions import multi_key_commit as several_module
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.multi_key_commit import Several
 from zarrfuse.transactions.recovered_view import rolled_forward
+from zarrfuse.transactions.spool import Target
 
 Files = dict[str, bytes]
 TRIED = 150

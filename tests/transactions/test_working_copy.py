@@ -15,8 +15,8 @@ from sampling import examples
 from zarrfuse.stores.access import Change
 from zarrfuse.stores.base import OWN_NAME, Reader, read
 from zarrfuse.stores.local.writing import WritableLocalStore
-from zarrfuse.transactions.commits import Commits, Target
-from zarrfuse.transactions.spool import nameless_spool
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.spool import Target, nameless_spool
 from zarrfuse.transactions.working_copy import WorkingCopy
 
 offsets = st.integers(0, 40)

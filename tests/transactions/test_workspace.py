@@ -17,9 +17,9 @@ from zarrfuse.errors import Denied, NotFound, NotSupported
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.own_folder import new_file
 from zarrfuse.transactions import local_workspace
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.journal import Journal, Part, key_of, text_of
-from zarrfuse.transactions.spool import nameless_spool
+from zarrfuse.transactions.spool import Target, nameless_spool
 
 
 def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:

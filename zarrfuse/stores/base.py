@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from zarrfuse.errors import NotSupported
+from zarrfuse.errors import NotFound, NotSupported
 from zarrfuse.stores.access import Access, Change, both
 from zarrfuse.stores.cache import ByteCache
 
@@ -298,6 +298,15 @@ def entry_of(known: Entry, reader: Reader) -> Entry:
     if now.access != known.access:
         now.access = both(now.access, known.access)
     return now
+
+
+def is_there(store: Store, key: str) -> bool:
+    """Whether a key, or a folder, is stored. Raises what `Store.stat` raises but `NotFound`."""
+    try:
+        store.stat(key)
+    except NotFound:
+        return False
+    return True
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Protocol, runtime_checkable
 
 from zarrfuse.errors import Stale
 
@@ -84,6 +85,14 @@ def sync_file_system(folder: str) -> None:
             raise OSError(number, os.strerror(number), folder)
     finally:
         os.close(fd)
+
+
+@runtime_checkable
+class OnDisk(Protocol):
+    """A reader of a file that has a descriptor."""
+
+    def fileno(self) -> int:
+        """The descriptor, which the reader closes."""
 
 
 def copied_by_kernel(source: int, start: int, stop: int, target: int) -> int:

@@ -14,44 +14,35 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from itertools import repeat
-from typing import NamedTuple
 
 from zarrfuse.errors import Exists, NotFound, NotSupported, ZarrfuseError, text_of
 from zarrfuse.spec.paths import folder_of
 from zarrfuse.stores.access import Access
-from zarrfuse.stores.base import OWN_NAME, Reader, WritableStore
-from zarrfuse.stores.descriptor import copied_by_kernel, write_full
+from zarrfuse.stores.base import OWN_NAME, WritableStore, is_there
+from zarrfuse.stores.descriptor import OnDisk
 from zarrfuse.transactions import journal as journals
-from zarrfuse.transactions.apply_journal import finish_journal, make_folders, with_folder
+from zarrfuse.transactions.apply_journal import finish_journal
 from zarrfuse.transactions.in_flight import UnderWay
 from zarrfuse.transactions.journal import Journal, Judge, Part
 from zarrfuse.transactions.keys_workspace import KeysWorkspace
 from zarrfuse.transactions.local_workspace import LocalWorkspace
 from zarrfuse.transactions.locks import Locks, stripe_of
 from zarrfuse.transactions.multi_key_commit import Several
+from zarrfuse.transactions.one_key_commit import Single
 from zarrfuse.transactions.recovered_view import RolledForward, rolled_forward, unwrapped
 from zarrfuse.transactions.recovery import finish, recover
-from zarrfuse.transactions.rollback import OnDisk, close_quietly, discard
-from zarrfuse.transactions.spool import Spool, StoreOptions, nameless_spool
+from zarrfuse.transactions.rollback import close_quietly
+from zarrfuse.transactions.spool import Spool, StoreOptions, Target, nameless_spool
+from zarrfuse.transactions.temporary_parts import discard, link_parts, write_parts
 from zarrfuse.transactions.workspace import Workspace, own_folder_of
 
 log = logging.getLogger(__name__)
 
-_COPIED_AT_ONCE = 1 << 20
 CLOSE_WAITS_S = 10.0
 """How long `Commits.close` waits for commits of threads that timed out."""
 
 _AS_BEFORE = StoreOptions()
-
-
-class Target(NamedTuple):
-    """The stored key that bytes [start, stop) of a chunk go to."""
-
-    key: str
-    start: int
-    stop: int
 
 
 class Commits:
@@ -83,6 +74,7 @@ class Commits:
         self._workspace: Workspace = (
             KeysWorkspace(self._stored) if own is None else LocalWorkspace(own)
         )
+        self._single = Single(self._stored, self._workspace)
         self._several = Several(self._stored, self._workspace, judge)
         self._under_way = UnderWay()
         self.locks = Locks(own, self._workspace, timeout_s)
@@ -171,7 +163,7 @@ class Commits:
         with self._one():
             if len(targets) == 1:
                 self._finish_left_over(key)
-                self._store_one(targets[0], spool, options)
+                self._single.store(targets[0], spool, options)
             else:
                 self._store_several(
                     *(key, targets, spool.fd), options.mtime_ns, options.access, new=options.new
@@ -203,9 +195,9 @@ class Commits:
             target = targets[0]
             if (target.start, target.stop) == (0, store.stat(source_key).size):
                 if keep:
-                    self._link(source_key, target.key, new=new)
+                    self._single.link(source_key, target.key, new=new)
                 else:
-                    self._rename(source_key, target.key, new=new, sync=False)
+                    self._single.rename(source_key, target.key, new=new, sync=False)
                 return
         reader = store.open(source_key)
         spool = None
@@ -216,7 +208,7 @@ class Commits:
                 like = None  # a store whose files have no modes
                 spool = nameless_spool(self._spool_dir)
                 fd = spool.fd
-                copy_reader(reader, fd, reader.size)
+                spool.copy(reader, reader.size)
             # A journal deletes nothing in other folders: a forged one could delete anything.
             is_near = folder_of(source_key) == folder_of(key)
             also = (Part(source_key, None),) if is_near and not keep else ()
@@ -227,64 +219,6 @@ class Commits:
             close_quietly(reader)
             if spool is not None:
                 spool.close()
-
-    def _store_one(
-        self,
-        target: Target,
-        spool: Spool,
-        options: StoreOptions,
-    ) -> None:
-        store = self._stored
-        mtime_ns, access = options.mtime_ns, options.access
-        sync, new = options.sync, options.new
-        if not store.in_place:
-            store.put(*(target.key, spool.fd, *target[1:]), sync=sync, new=new, mtime_ns=mtime_ns)
-            return
-        like = target.key if access is None else access
-        is_whole = (target.start, target.stop) == (0, spool.size)
-        if spool.key is not None and is_whole and not spool.is_given:
-            source = spool.key
-            with_folder(store, target.key, lambda: store.dress(source, like), sync=sync)
-            if mtime_ns is not None:
-                os.utime(spool.fd, ns=(mtime_ns, mtime_ns))
-            if sync:
-                os.fsync(spool.fd)
-            try:
-                self._rename(source, target.key, new=new, sync=sync)
-            except BaseException:
-                if not self._is_there(source):  # it has been renamed all the same
-                    spool.give(target.key)
-                raise
-            spool.give(target.key)
-        else:
-            sync = True  # what is stored is not the spool file, so a later `sync` could not find it
-            source = self._workspace.temporary()
-            put = partial(store.put, source, spool.fd, target.start, target.stop, sync=sync)
-            try:
-                with_folder(store, target.key, lambda: put(mtime_ns=mtime_ns, like=like), sync=sync)
-                self._rename(source, target.key, new=new, sync=sync)
-            except BaseException:
-                discard(store, [Part(target.key, source)])
-                raise
-        if sync:
-            store.sync_folder(folder_of(target.key))
-
-    def _rename(self, source: str, key: str, *, new: bool, sync: bool) -> None:
-        rename = partial(self._stored.rename, source, key, replace=not new)
-        with_folder(self._stored, key, rename, sync=sync)
-
-    def _link(self, source: str, key: str, *, new: bool) -> None:
-        store = self._stored
-        make_folders(store, folder_of(key), sync=False)
-        if new:
-            store.link(source, key)
-            return
-        temporary = self._workspace.temporary()
-        try:
-            store.link(source, temporary)
-            store.rename(temporary, key)
-        finally:  # it is still there where both were names of one file already
-            discard(store, [Part(key, temporary)])
 
     def _store_several(
         self,
@@ -299,7 +233,7 @@ class Commits:
     ) -> None:
         # Bytes are written before the lock is taken, so that other commits of the chunk do not wait for
         # them.
-        parts = self._put_parts(targets, fd, mtime_ns, like)
+        parts = write_parts(self._stored, self._workspace, targets, fd, mtime_ns, like)
         begun = False
         try:
             with self.locks.exclusive(key):
@@ -312,35 +246,6 @@ class Commits:
             if not begun:
                 discard(self._stored, parts)
             raise
-
-    def _put_parts(
-        self,
-        targets: Sequence[Target],
-        fd: int,
-        mtime_ns: int | None,
-        like: int | Access | None,
-    ) -> Sequence[Part]:
-        """Write the temporary parts durably, and make the folders."""
-        store = self._stored
-        for folder in dict.fromkeys(folder_of(target.key) for target in targets):
-            if folder and not self._is_there(folder):
-                make_folders(store, folder)
-        parts: list[Part] = []
-        temporaries = self._workspace.temporaries(len(targets))
-        try:
-            for target, temporary in zip(targets, temporaries, strict=True):
-                parts.append(Part(target.key, temporary))
-                store.put(
-                    *(temporary, fd, target.start, target.stop),
-                    mtime_ns=mtime_ns,
-                    like=target.key if like is None else like,
-                )
-            if store.in_place:
-                store.sync_folder(folder_of(temporaries[0]))
-        except BaseException:
-            discard(store, parts)
-            raise
-        return parts
 
     # -- renaming
 
@@ -371,18 +276,7 @@ class Commits:
                 self._refuse_replacing(key, stored)
             # A journal of the source that came back after a power cut would contradict this one.
             self._stored.sync_folder(OWN_NAME)
-            for folder in dict.fromkeys(map(folder_of, stored)):
-                make_folders(self._stored, folder)
-            parts: list[Part] = []
-            try:
-                temporaries = self._workspace.temporaries(len(stored))
-                for old, key_of_part, temporary in zip(source, stored, temporaries, strict=True):
-                    self._stored.link(old, temporary)
-                    parts.append(Part(key_of_part, temporary))
-                self._stored.sync_folder(self._workspace.folder())
-            except BaseException:
-                discard(self._stored, parts)
-                raise
+            parts = link_parts(self._stored, self._workspace, source, stored)
             deleted = map(Part, source, repeat(None), stored)
             self._carry_out(Journal(key, (*parts, *deleted)))
 
@@ -403,7 +297,7 @@ class Commits:
             return
         with self.locks.exclusive(key):
             self._finish(key)
-            there = [each for each in stored if self._is_there(each)]
+            there = [each for each in stored if is_there(self._stored, each)]
             if not there:
                 raise NotFound(f"no chunk {key}")
             if len(there) == 1:
@@ -420,45 +314,22 @@ class Commits:
 
     def _finish_left_over(self, key: str) -> None:
         """Apply a leftover journal of the chunk, before the chunk is stored as one key."""
-        if self._is_there(journals.key_of(key)):
+        if is_there(self._stored, journals.key_of(key)):
             with self.locks.exclusive(key):
                 self._finish(key)
 
     def _finish(self, key: str) -> None:
         """Apply a leftover journal of the chunk. The lock is held."""
-        if self._is_there(journals.key_of(key)):
+        if is_there(self._stored, journals.key_of(key)):
             finish_journal(self._stored, journals.name_of(key), self._judge, is_replaced=True)
 
     def _refuse_replacing(self, key: str, stored: Iterable[str]) -> None:
         for each in stored:
-            if self._is_there(each):
+            if is_there(self._stored, each):
                 raise Exists(f"{key} exists already: {each}")
 
     def _may_be_there(self, key: str) -> bool:
         try:
-            return self._is_there(key)
+            return is_there(self._stored, key)
         except (ZarrfuseError, OSError):
             return True
-
-    def _is_there(self, key: str) -> bool:
-        try:
-            self._stored.stat(key)
-        except NotFound:
-            return False
-        return True
-
-
-def copy_reader(reader: Reader, fd: int, size: int) -> None:
-    """Copy the first `size` bytes of a reader to the beginning of a file."""
-    at = copied_by_kernel(reader.fileno(), 0, size, fd) if isinstance(reader, OnDisk) else 0
-    buffer = memoryview(bytearray(min(size - at, _COPIED_AT_ONCE)))
-    while at < size:
-        piece = buffer[: size - at]
-        reader.readinto(piece, at)
-        write_all(fd, piece, at)
-        at += len(piece)
-
-
-def write_all(fd: int, data: bytes | memoryview, offset: int) -> None:
-    """Write all of `data` to a spool file at `offset`."""
-    write_full(fd, data, offset, "the spool file")

@@ -40,7 +40,8 @@ from zarrfuse.transactions.apply_journal import (
     settle,
 )
 from zarrfuse.transactions.journal import Journal, Judge, Part
-from zarrfuse.transactions.rollback import Before, discard
+from zarrfuse.transactions.rollback import Before
+from zarrfuse.transactions.temporary_parts import discard
 from zarrfuse.transactions.workspace import Workspace
 
 log = logging.getLogger(__name__)

@@ -7,29 +7,22 @@ new chunk counts, and after it the old one.
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Protocol, runtime_checkable
 
 from zarrfuse.errors import NotFound, ZarrfuseError, text_of
 from zarrfuse.stores.base import Reader, WritableStore
+from zarrfuse.stores.descriptor import OnDisk
 from zarrfuse.transactions import journal as journals
 from zarrfuse.transactions.journal import Journal, Part
+from zarrfuse.transactions.temporary_parts import discard
 from zarrfuse.transactions.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
 _MOST_OPEN = 64
 """A chunk with more parts is not rolled back: keeping them open would use up the descriptors."""
-
-
-@runtime_checkable
-class OnDisk(Protocol):
-    """A reader of a file that has a descriptor."""
-
-    def fileno(self) -> int:
-        """The descriptor, which the reader closes."""
 
 
 class Before:
@@ -127,16 +120,3 @@ def close_quietly(reader: Reader) -> None:
     """Close a reader, and ignore errors: its bytes are copied or not needed."""
     with suppress(ZarrfuseError, OSError):
         reader.close()
-
-
-def discard(store: WritableStore, parts: Iterable[Part]) -> None:
-    """Delete temporary parts that no journal names. Failures are logged."""
-    for part in parts:
-        if part.temporary is None:
-            continue
-        try:
-            store.remove(part.temporary)
-        except NotFound:
-            continue
-        except (ZarrfuseError, OSError) as error:  # it goes with the workspace
-            log.warning("the temporary part %s stays: %s", part.temporary, text_of(error))

@@ -2,7 +2,7 @@
 
 A spool file lies in the workspace of a local store, from where it can be renamed onto a key, or in a folder
 of the user's choice, without a name, so that it is gone when the process dies. Made by `commits`, filled by
-`working_copy`.
+`working_copy` and views.
 """
 
 import os
@@ -10,9 +10,14 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.stores.access import Access
+from zarrfuse.stores.base import Reader
+from zarrfuse.stores.descriptor import OnDisk, copied_by_kernel, write_full
+
+_COPIED_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,14 @@ class StoreOptions:
     new: bool = False
 
 
+class Target(NamedTuple):
+    """The stored key that bytes [start, stop) of a chunk go to."""
+
+    key: str
+    start: int
+    stop: int
+
+
 class Spool:
     """A spool file, read and written at any offset.
 
@@ -49,6 +62,22 @@ class Spool:
     def size(self) -> int:
         """Bytes in it."""
         return os.fstat(self.fd).st_size
+
+    def write(self, data: bytes | memoryview, offset: int) -> None:
+        """Write all of `data` at `offset`."""
+        write_full(self.fd, data, offset, "the spool file")
+
+    def copy(self, reader: Reader, size: int) -> None:
+        """Copy the first `size` bytes of a reader to the beginning."""
+        at = 0
+        if isinstance(reader, OnDisk):
+            at = copied_by_kernel(reader.fileno(), 0, size, self.fd)
+        buffer = memoryview(bytearray(min(size - at, _COPIED_AT_ONCE)))
+        while at < size:
+            piece = buffer[: size - at]
+            reader.readinto(piece, at)
+            self.write(piece, at)
+            at += len(piece)
 
     def give(self, key: str) -> None:
         """Note that it was renamed onto `key`."""

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Reader, Writer
-from zarrfuse.stores.descriptor import read_full
-from zarrfuse.transactions.commits import Commits, copy_reader, write_all
-from zarrfuse.transactions.rollback import OnDisk
+from zarrfuse.stores.descriptor import OnDisk, read_full
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.spool import Spool, StoreOptions
 
 
@@ -77,7 +76,7 @@ class WorkingCopy(Writer):
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """Write all of `data` at `offset`; a gap in front of it becomes zeros."""
         with self._held():
-            write_all(self._writable(None).fd, data, offset)
+            self._writable(None).write(data, offset)
             self._has_changed()
 
     def truncate(self, size: int) -> None:
@@ -148,9 +147,9 @@ class WorkingCopy(Writer):
         spool = self._commits.spool()
         try:
             if old is not None:
-                copy_reader(_SpoolReader(old), spool.fd, size)
+                spool.copy(_SpoolReader(old), size)
             elif self._base is not None:
-                copy_reader(self._base, spool.fd, size)
+                spool.copy(self._base, size)
         except BaseException:
             spool.close()
             raise

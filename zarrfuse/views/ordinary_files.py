@@ -8,7 +8,8 @@ not know which names are ordinary files.
 from zarrfuse.errors import Exists, IsAFolder, NotFound
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import Kind, Reader, WritableStore, Writer
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.spool import Target
 from zarrfuse.transactions.working_copy import WorkingCopy
 
 

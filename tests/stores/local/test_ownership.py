@@ -13,7 +13,8 @@ from builders.folders import owner_and_mode
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME
 from zarrfuse.stores.local.writing import WritableLocalStore
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.spool import Target
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 

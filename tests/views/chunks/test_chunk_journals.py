@@ -15,9 +15,10 @@ import zarrfuse as package
 from zarrfuse.stores.base import OWN_NAME, Reader
 from zarrfuse.stores.local.writing import WritableLocalStore
 from zarrfuse.transactions import journal as journals
-from zarrfuse.transactions.commits import Commits, Target
+from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.journal import key_of
 from zarrfuse.transactions.recovered_view import rolled_forward
+from zarrfuse.transactions.spool import Target
 from zarrfuse.views.chunks.journals import judge_of
 
 OTHERS = {

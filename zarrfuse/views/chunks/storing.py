@@ -23,8 +23,8 @@ from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.paths import folder_of, join
 from zarrfuse.stores.base import Kind, read
 from zarrfuse.stores.descriptor import read_full
-from zarrfuse.transactions.commits import Commits, Target
-from zarrfuse.transactions.spool import Spool, StoreOptions
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.spool import Spool, StoreOptions, Target
 
 _LARGEST_JUDGED = 256 << 20
 """A chunk of more bytes is stored without a check whether it is empty, for which it is decoded."""

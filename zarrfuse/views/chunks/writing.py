@@ -23,8 +23,8 @@ from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.paths import join
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import OWN_NAME, Entry, Kind, Reader, Writer
-from zarrfuse.transactions.commits import Commits, Target, copy_reader
-from zarrfuse.transactions.spool import Spool, StoreOptions
+from zarrfuse.transactions.commits import Commits
+from zarrfuse.transactions.spool import Spool, StoreOptions, Target
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views import ordinary_files
 from zarrfuse.views.base import Folder
@@ -208,7 +208,7 @@ class ChunkWriting:
                 place.chunk.targets(reader.size)
             spool = self._commits.spool()
             try:
-                copy_reader(reader, spool.fd, reader.size)
+                spool.copy(reader, reader.size)
                 options = StoreOptions(reader.mtime_ns, reader.access, new=not replace)
                 self._store_spool(place, spool, options)
             finally:

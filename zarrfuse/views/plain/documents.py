@@ -12,7 +12,6 @@ from zarrfuse.spec.plain_writing import stored_document
 from zarrfuse.stores.access import Access, Change
 from zarrfuse.stores.base import Kind, Reader, Writer
 from zarrfuse.stores.descriptor import read_full
-from zarrfuse.transactions.commits import write_all
 from zarrfuse.transactions.spool import Spool, StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.chunks.view import ChunksFolder
@@ -122,7 +121,7 @@ class DocumentFile:
         text = self._to_store(written)
         spool = self.writing.commits.spool()
         try:
-            write_all(spool.fd, text, 0)
+            spool.write(text, 0)
             self.writing.chunks.writing.store_spool(self.folder, DOCUMENT, spool, options)
         finally:
             spool.close()

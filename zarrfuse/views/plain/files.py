@@ -12,7 +12,6 @@ from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.paths import join
 from zarrfuse.stores.access import Access, Change, new_file
 from zarrfuse.stores.base import Kind, Reader, Writer
-from zarrfuse.transactions.commits import copy_reader
 from zarrfuse.transactions.spool import StoreOptions
 from zarrfuse.transactions.working_copy import WorkingCopy
 from zarrfuse.views.chunks.view import ChunksFolder
@@ -106,7 +105,7 @@ class StoredFile:
             self.exists()  # which raises for a folder
         spool = self.writing.commits.spool()
         try:
-            copy_reader(reader, spool.fd, reader.size)
+            spool.copy(reader, reader.size)
             options = StoreOptions(reader.mtime_ns, reader.access, new=new)
             self.writing.chunks.writing.store_spool(self.folder, self.name, spool, options)
         finally:

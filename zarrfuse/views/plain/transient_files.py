@@ -16,7 +16,6 @@ from zarrfuse.errors import Exists, NotFound
 from zarrfuse.stores.access import Access, Change, as_folder
 from zarrfuse.stores.base import Entry, Kind, Reader, Writer
 from zarrfuse.stores.descriptor import read_full
-from zarrfuse.transactions.commits import copy_reader, write_all
 from zarrfuse.transactions.spool import Spool
 
 
@@ -78,7 +77,7 @@ class TransientFiles:
         file = _File(self._spool(), reader.access)
         file.users = file.names = 1
         try:
-            copy_reader(reader, file.spool.fd, reader.size)
+            file.spool.copy(reader, reader.size)
             file.mtime_ns = reader.mtime_ns
             with self._lock:
                 replaced = self._files.get(key)
@@ -225,7 +224,7 @@ class _OpenFile(Writer):
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         """See `stores.base.Writer`."""
-        write_all(self._file.spool.fd, data, offset)
+        self._file.spool.write(data, offset)
         self._file.mtime_ns = time.time_ns()
 
     def truncate(self, size: int) -> None:
