@@ -59,6 +59,7 @@ def index(
     way: Literal["link", "copy", "move"] = "link",
     ngff: bool = False,
     dataset: str | None = None,
+    delete: bool = False,
     jobs: int = 1,
     scheduler: str | None = None,
 ) -> str:
@@ -86,6 +87,7 @@ def index(
         ngff=ngff,
         dataset=dataset,
         dry_run=False,
+        delete=delete,
         jobs=jobs,
         scheduler=scheduler,
         remote=RemoteConfig(),

@@ -78,8 +78,11 @@ def counted(count: int, what: str) -> str:
 
 
 def amount(size: int) -> str:
-    """A number of bytes: "0.3 MB", "1,024.0 GB"."""
-    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+    """A number of bytes: "0.3 kB", "1,024.0 GB"."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return f"{size / 1e3:.1f} kB"
 
 
 def _bar(*columns: "ProgressColumn") -> "Progress":

@@ -135,7 +135,7 @@ def test_a_url_is_opened_by_the_workers(given: Given, tmp_path: Path) -> None:
     )
     with serving_http(tmp_path / "root", tmp_path / "nginx", "none") as server:
         done = zarrfuse("check", server.url, "--deep", *given)
-    assert "nothing is wrong (1 node, 2 chunks, 0.0 MB read)" in done.stderr
+    assert "nothing is wrong (1 node, 2 chunks, 0.0 kB read)" in done.stderr
 
 
 def test_what_was_mended_since_an_earlier_check_is_read_anew(jobs: Jobs, tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_an_index_of_another_byte_order_is_read() -> None:
 
 
 def test_an_index_too_large_to_be_read_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deep, "_LARGEST_INDEX", 63)
+    monkeypatch.setattr(deep, "LARGEST_INDEX", 63)
     pairs = b"".join(n.to_bytes(8, "little") for _ in range(4) for n in (0, 1))
     files = {"zarr.json": array(codecs=[sharding()]), "c/0/0": b"1" + pairs + crc(pairs)}
     [finding] = found_in(files)

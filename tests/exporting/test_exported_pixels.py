@@ -193,12 +193,21 @@ def test_shapes_can_be_asked_for(tmp_path: Path, codec: str, shard: Any, tile: A
         ({"tile": (2, 32, 32)}, "one page"),
         ({"compression": "gzip"}, "is not one of"),
         ({"format": "png"}, "is not one of"),
+        ({"shard": (1, 2**31, 2**31), "tile": (16, 16)}, "larger --tile or smaller --shard"),
     ],
 )
 def test_shapes_that_cannot_be_are_refused(tmp_path: Path, how: Any, words: str) -> None:
     stored(tmp_path / "a", pixels((3, 100, 150)), chunks=(1, 32, 32))
     with pytest.raises(ZarrfuseError, match=words):
         zarrfuse.export(tmp_path / "a", tmp_path / "out", **how)
+
+
+def test_an_array_without_dimensions_is_refused(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "a", shape=(), dtype="u2")[...] = 7
+    for format_ in ("tiff", "hdf5"):
+        with pytest.raises(ZarrfuseError, match="has 0 dimensions"):
+            zarrfuse.export(tmp_path / "a", tmp_path / "out", format=format_)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_filter_is_decoded(tmp_path: Path) -> None:

@@ -79,6 +79,20 @@ def test_another_export_does_not_go_on(tmp_path: Path, monkeypatch: pytest.Monke
         zarrfuse.export(tmp_path / "a", tmp_path / "out", compression="none")
 
 
+def test_the_array_of_an_unfinished_export_is_known_by_its_real_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupt(tmp_path, monkeypatch, lambda key: key == "zarr.json")
+    (tmp_path / "other").mkdir()
+    stored(tmp_path / "other/a", pixels((128, 128), seed=1), chunks=(32, 32), shards=(64, 64))
+    monkeypatch.chdir(tmp_path / "other")
+    with pytest.raises(ZarrfuseError, match="unfinished export of another array"):
+        zarrfuse.export("a", tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    zarrfuse.export("a", "out")
+    assert_exported(tmp_path / "out", pixels((128, 128)), (64, 64))
+
+
 def test_two_processes_do_not_write_one_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import zarr
 
 import zarrfuse
 from zarrfuse.check import findings
+from zarrfuse.shards.tiff import read_tiff
 
 GRAY = (np.add.outer(np.arange(96), 3 * np.arange(128)) * 37 % 60000).astype("u2")
 TILES: dict[str, Any] = {"tile": (32, 32)}
@@ -56,6 +57,20 @@ def test_tiles_that_are_not_stored_have_the_no_data_value(folder: Path) -> None:
     assert array.fill_value == 7
     np.testing.assert_array_equal(array[...], tifffile.imread(folder / "a.tif"))
     assert (array[:32, 32:64] == 7).all()
+
+
+@pytest.mark.parametrize("text, value", [("-9999", (-9999.0, 0.0)), ("1.5-2j", (1.5, -2.0))])
+def test_the_no_data_value_of_complex_numbers(
+    tmp_path: Path, text: str, value: tuple[object, ...]
+) -> None:
+    tifffile.imwrite(
+        tmp_path / "a.tif",
+        np.zeros((16, 16), "complex64"),
+        extratags=[(42113, "s", 0, text, False)],
+        metadata=None,
+    )
+    with (tmp_path / "a.tif").open("rb") as file:
+        assert read_tiff("a.tif", file)[0].layout.fill_value == value
 
 
 def test_hyperstacks_have_the_axes_and_sizes_of_imagej(folder: Path) -> None:

@@ -54,6 +54,7 @@ def indexed(folder: Path | str, out: Path | str | None = None, **options: Any) -
         "ngff": False,
         "dataset": None,
         "dry_run": False,
+        "delete": False,
         "jobs": 1,
         "scheduler": None,
         "remote": RemoteConfig(),

@@ -58,9 +58,28 @@ def subsampled(path: Path, seed: int) -> None:
         tiff.pages[0].tags[262].overwrite(6)
 
 
+def ndpi(path: Path, seed: int) -> None:
+    """With the tags of Hamamatsu's whole-slide images."""
+    extra = [(65420, "I", 1, 1, False), (271, "s", 0, "Hamamatsu", False)]
+    tifffile.imwrite(path, pixels((64, 64), "uint8", seed), extratags=extra, metadata=None)
+
+
+def pages_of_other_bits(path: Path, seed: int) -> None:
+    """A page of 12 bits behind one of 10."""
+    pages = []
+    for bits in (10, 12):
+        pages.append(path.with_name(f"{bits}.tif"))
+        packed(bits)(pages[-1], seed)
+    subprocess.run(["tiffcp", "-c", "none", *pages, path], check=True, capture_output=True)
+    for page in pages:
+        page.unlink()
+
+
 @pytest.mark.parametrize(
     ("write", "says"),
     [
+        (ndpi, "is an NDPI file, whose tiles are no files of JPEG: write it anew"),
+        (pages_of_other_bits, "page 1 has the bitspersample 12, and page 0 has not"),
         (ccitt, "its compression CCITTFAX4 (4) has no Zarr codec: write it anew"),
         (packed(11), "pixels of 11 bits are packed"),
         (packed_colours, "pixels of 12 bits are packed"),

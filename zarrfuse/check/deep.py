@@ -15,13 +15,10 @@ from zarrfuse.check.findings import Fault, Rule
 from zarrfuse.check.rules import CRC32C, LIMITS, SHARD_FORMAT, STORE
 from zarrfuse.errors import text_of
 from zarrfuse.shards.encoded import CHECKSUM_BYTES, Encoded, Shard
-from zarrfuse.shards.index import parse_index
+from zarrfuse.shards.index import LARGEST_INDEX, parse_index
 from zarrfuse.shards.layout import MISSING, Extents
 from zarrfuse.spec.members import shown
 from zarrfuse.stores.base import Store
-
-_LARGEST_INDEX = 256 << 20
-"""Bytes of a shard index: 16 million inner chunks. Only indexes are read whole."""
 
 
 class Verifier:
@@ -63,8 +60,8 @@ def _judge_shard(
     blocks: Blocks, shard: Shard, start: int, stop: int, where: str
 ) -> Iterator[Fault]:
     """Verify the shard from `start` to `stop` (sharding_indexed codec, Binary shard format)."""
-    if shard.index_bytes > _LARGEST_INDEX:
-        problem = f"has {shard.index_bytes} bytes, more than the {_LARGEST_INDEX} that are read"
+    if shard.index_bytes > LARGEST_INDEX:
+        problem = f"has {shard.index_bytes} bytes, more than the {LARGEST_INDEX} that are read"
         yield Fault("warning", _below(where, "shard index"), problem, LIMITS)
         blocks.pass_over(start, stop)
         return

@@ -18,6 +18,7 @@ from zarrfuse.cli.export import export
 from zarrfuse.cli.index import index
 from zarrfuse.cli.mount import mount, unmount
 from zarrfuse.cli.remote import RemoteOptions, with_remote_options
+from zarrfuse.cli.saying import say
 from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
@@ -62,7 +63,7 @@ def _drop_output() -> None:
 
 
 def _fail(sentence: str) -> NoReturn:
-    print(f"zarrfuse: {sentence}", file=sys.stderr)
+    say(sentence)
     sys.exit(EXIT_FAILED)
 
 
@@ -108,7 +109,7 @@ def info(
     logging.getLogger("zarrfuse").addHandler(logging.NullHandler())
     problem = show(path, as_json=as_json, remote=remote.config())
     if problem is not None:
-        print(f"zarrfuse: {problem}", file=sys.stderr)
+        say(problem)
         raise typer.Exit(EXIT_NO_ZARR)
 
 

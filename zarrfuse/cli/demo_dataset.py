@@ -123,7 +123,7 @@ def _write_dataset(folder: Path) -> None:
     import numpy as np  # noqa: PLC0415
 
     from zarrfuse.shards.documents import DEFAULT_KEYS  # noqa: PLC0415  # with numpy
-    from zarrfuse.shards.index import CHECKSUM_BYTES  # noqa: PLC0415  # as above
+    from zarrfuse.shards.encoded import CHECKSUM_BYTES  # noqa: PLC0415  # as above
 
     image = demo_image()
     image8 = (image >> 8).astype(np.uint8)

@@ -3,17 +3,16 @@
 It must not know how files are written.
 """
 
-import sys
 from typing import Annotated
 
 import typer
 
 from zarrfuse.cli.arguments import path_argument
 from zarrfuse.cli.remote import RemoteOptions, with_remote_options
+from zarrfuse.cli.saying import interruptible, say
 from zarrfuse.errors import SourceError
 
 _EXIT_NO_ARRAY = 2
-_EXIT_INTERRUPTED = 130
 
 
 @with_remote_options
@@ -67,16 +66,10 @@ def export(
     # Errors are printed as sentences.
     logging.getLogger("zarrfuse").addHandler(logging.NullHandler())
     try:
-        export_array(
-            array, folder, options, remote=remote_config, dry_run=dry_run, told=_say, shown=shown
-        )
+        with interruptible():
+            export_array(
+                array, folder, options, remote=remote_config, dry_run=dry_run, told=say, shown=shown
+            )
     except SourceError as error:
-        _say(str(error))
+        say(str(error))
         raise typer.Exit(_EXIT_NO_ARRAY) from None
-    except KeyboardInterrupt:
-        _say(f"interrupted; the same command goes on with {folder}")
-        raise typer.Exit(_EXIT_INTERRUPTED) from None
-
-
-def _say(line: str) -> None:
-    print(f"zarrfuse: {line}", file=sys.stderr)

@@ -1,12 +1,12 @@
 """The command `index`. Used by `app`: owns its options, and what it prints at the end."""
 
-import sys
 from typing import Annotated
 
 import typer
 
 from zarrfuse.cli.arguments import path_argument
 from zarrfuse.cli.remote import RemoteOptions, with_remote_options
+from zarrfuse.cli.saying import interruptible, say
 
 
 @with_remote_options
@@ -50,6 +50,12 @@ def index(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read all headers, and write nothing.")
     ] = False,
+    delete: Annotated[
+        bool,
+        typer.Option(
+            "--delete", help="Delete chunks without a file, also if they are the last copies."
+        ),
+    ] = False,
     jobs: Annotated[
         int, typer.Option(metavar="N", min=1, help="Work in N processes.", show_default=False)
     ] = 1,
@@ -64,6 +70,7 @@ def index(
     from zarrfuse.indexing.options import options_of  # noqa: PLC0415
     from zarrfuse.indexing.progress import OnTerminal  # noqa: PLC0415
     from zarrfuse.indexing.run import index as run  # noqa: PLC0415
+    from zarrfuse.progress import amount, counted  # noqa: PLC0415
 
     if link + copy + move > 1:
         raise typer.BadParameter("only one of --link, --copy and --move can be given")
@@ -76,18 +83,22 @@ def index(
         ngff=ngff,
         dataset=dataset,
         dry_run=dry_run,
+        delete=delete,
         jobs=jobs,
         scheduler=scheduler,
         remote=remote.config(),
     )
-    summary = run(options, OnTerminal())
+    with interruptible():
+        summary = run(options, OnTerminal())
     if summary is None:
         raise typer.Exit(1)
     array = ", ".join(f"{name}={n}" for name, n in zip(summary.names, summary.shape, strict=True))
     done = "would be" if dry_run else "is"
-    print(
-        f"zarrfuse: {summary.out} {done} an array of {summary.files:,} files ({array}), "
-        f"{summary.data_type}; read {summary.header_bytes / 1e6:,.1f} MB of headers of {summary.read:,} "
-        f"files, of {summary.file_bytes / 1e9:,.1f} GB",
-        file=sys.stderr,
-    )
+    what = f"{summary.out} {done} an array ({array}), {summary.data_type}, of"
+    if summary.read:
+        say(
+            f"{what} {counted(summary.files, 'file')}, {amount(summary.file_bytes)}; read "
+            f"{amount(summary.header_bytes)} of headers of {counted(summary.read, 'file')}"
+        )
+    else:
+        say(f"{what} the files that it had; nothing was read")

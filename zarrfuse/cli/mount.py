@@ -1,7 +1,6 @@
 """The commands `mount` and `unmount`. Used by `app`: owns their options."""
 
 import os
-import sys
 from dataclasses import replace
 from typing import Annotated
 
@@ -9,6 +8,7 @@ import typer
 
 from zarrfuse.cli.arguments import Source, path_argument
 from zarrfuse.cli.remote import RemoteOptions, split_options, with_remote_options
+from zarrfuse.cli.saying import say
 from zarrfuse.cli.values import parse_bytes, parse_formats, parse_seconds
 from zarrfuse.config import DEFAULT_VIEW, FORMATS, VIEWS, MountConfig, Tuning
 from zarrfuse.errors import MountError
@@ -151,7 +151,7 @@ def mount(
         )
     )
     if problem is not None:
-        print(f"zarrfuse: {problem}", file=sys.stderr)
+        say(problem)
 
 
 def unmount(

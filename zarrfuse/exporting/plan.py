@@ -13,6 +13,7 @@ import numpy as np
 from zarrfuse.exporting.encodings import Compression, Encoding, encoding_of, new_encoding
 from zarrfuse.shards.documents import INDEX_RECORD, array_document
 from zarrfuse.shards.encoded import Encoded, Shard, encoded
+from zarrfuse.shards.index import LARGEST_INDEX, index_size
 from zarrfuse.shards.layout import Layout, Refused, codecs_text, grid_of
 from zarrfuse.spec.codecs import problems
 from zarrfuse.spec.data_types import parse_data_type
@@ -152,9 +153,10 @@ def plan_of(
     """The plan for an array, `name` in messages. Raises `Refused` with what would help."""
     samples = picture.samples and abilities.of_pages
     plane = 2 + samples
-    if node.ndim < plane and abilities.of_pages:
+    least = plane if abilities.of_pages else 1
+    if node.ndim < least:
         axes = "1 dimension" if node.ndim == 1 else f"{node.ndim} dimensions"
-        raise Refused(f"{name} has {axes}: files of pictures need at least {plane}")
+        raise Refused(f"{name} has {axes}: {options.format} files need at least {least}")
     shard, unit_shape, codecs = _units(node)
     chunk_shape = _chunk_shape(name, node, options.shard, samples)
     inner_shape, retiled = (
@@ -162,6 +164,11 @@ def plan_of(
         if abilities.of_pages
         else (_any_inner_shape(name, unit_shape, chunk_shape, options.tile), None)
     )
+    if index_size(grid_of(chunk_shape, inner_shape)) > LARGEST_INDEX:
+        raise Refused(
+            f"files of {_times(chunk_shape)} have too many inner chunks of {_times(inner_shape)} for an "
+            f"index of {LARGEST_INDEX >> 20} MiB: give a larger --tile or smaller --shard"
+        )
     known: Encoding | str = retiled or (
         encoding_of(codecs, dtype, node.ndim - 1 - samples, node.ndim)
         if inner_shape == unit_shape

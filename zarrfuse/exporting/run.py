@@ -24,6 +24,7 @@ from zarrfuse.exporting.tiles import Tile, Tiles, TileSource
 from zarrfuse.shards.documents import HEADER_SUFFIX, INDEX_SUFFIX
 from zarrfuse.shards.index import index_bytes
 from zarrfuse.shards.layout import Refused
+from zarrfuse.stores.opening import is_url
 
 FORMATS: Mapping[str, tuple[Abilities, Callable[[Plan, str], FileFormat]]] = {
     "tiff": (TIFF, TiffFormat),
@@ -67,7 +68,7 @@ def export_array(
             return
         document = plan.document(format_.suffix, format_.header_size)
         record = {
-            "exported": source.name,
+            "exported": source.name if is_url(array) else os.path.realpath(array),
             "encoded_anew": plan.anew is not None,
             "zarr.json": document,
         }

@@ -39,8 +39,9 @@ class BucketTarget(Target):
         """See `Target`."""
         return self.get(OWN)
 
-    def begin(self, files: Files, changed: Sequence[FoundFile], plan: bytes) -> None:
-        """See `Target`."""
+    @contextmanager
+    def begun(self, files: Files, changed: Sequence[FoundFile], plan: bytes) -> Iterator[None]:
+        """See `Target`. A bucket has no locks: two runs at once are not kept apart."""
         if changed and self.way is Way.LINK:
             raise TargetError(
                 f"{self.address} is a bucket, which has no links: use --copy or --move, or give the files "
@@ -49,6 +50,7 @@ class BucketTarget(Target):
         if changed and self.way is Way.MOVE and not self._is_beside(files):
             raise TargetError(f"{files.address} is not in the bucket of {self.address}: use --copy")
         self.put(OWN, plan)
+        yield
 
     def adopt(self, files: Files, path: str, keys: Sequence[str]) -> None:
         """See `Target`."""
@@ -99,6 +101,15 @@ class BucketTarget(Target):
         """See `Target`. A copy is younger by a second: within one, the file may have changed again."""
         younger = main.mtime_ns // _SECOND > file.mtime_ns // _SECOND
         return main.size == file.size and younger
+
+    def may_be_same(self, main: Entry, file: FoundFile) -> bool:
+        """See `Target`. A copy is not older than the file."""
+        return main.size == file.size and main.mtime_ns // _SECOND >= file.mtime_ns // _SECOND
+
+    def may_be_last(self, key: str) -> bool:
+        """See `Target`. All are copies."""
+        del key
+        return True
 
     def sync(self) -> None:
         """See `Target`. Each request is durable."""

@@ -1,4 +1,4 @@
-"""Compares files with what is stored: which ones need not be read and written, and what is left over.
+"""Compares files with what is stored: which need not be read and written, what is left over, what is lost.
 
 Used by `update`.
 """
@@ -11,7 +11,7 @@ from zarrfuse.indexing.earlier import ChunkKeys, Earlier, file_shape
 from zarrfuse.indexing.files import FoundFile
 from zarrfuse.indexing.grid import Grid
 from zarrfuse.indexing.headers import Header
-from zarrfuse.indexing.target import Target
+from zarrfuse.indexing.target import Target, Way
 from zarrfuse.indexing.wanted import Wanted
 from zarrfuse.shards.arrange import arranged
 from zarrfuse.shards.documents import INDEX_SUFFIX
@@ -73,6 +73,32 @@ class Comparison:
             ):
                 yield key
 
+    def lost(self, wanted: set[str], written: ChunkKeys) -> list[str]:
+        """The chunks that a run would delete, or give to other files, and that may be nowhere else.
+
+        `wanted`, `written`: see `stale`. A changed file replaces itself: that is no loss, unless it was
+        moved into the dataset, since the one in the folder is another one then.
+        """
+        old, stored = self.earlier.record, self.earlier.stored
+        if self.wanted.in_place:
+            return []
+        if old is not None and old.moved:
+            count = len(self.earlier.levels)
+            return [
+                key
+                for file, coords in self.wanted.coordinates()
+                for key in self.wanted.chunk_keys(coords, count)
+                if key in stored and not self.target.may_be_same(stored[key], file)
+            ]
+        stays = old is None or old.has_places_of(self.wanted.record)
+        return [
+            key
+            for key in written.among(stored)
+            if not key.endswith(INDEX_SUFFIX)
+            and not (stays and key in wanted)
+            and self.target.may_be_last(key)
+        ]
+
     def _old_grids(self) -> list[Grid] | None:
         """The grids of all levels that are stored, if they hold files like the first one; else None."""
         wanted, grids = self.wanted, []
@@ -88,6 +114,9 @@ class Comparison:
         return grids
 
     def _is_unchanged(self, file: FoundFile, keys: Sequence[str]) -> bool:
+        old, new = self.earlier.record, self.wanted.record
+        if old is not None and (old.way, new.way) == (Way.LINK.value, Way.COPY.value):
+            return False  # copies are asked for
         return self.earlier.is_unchanged(self.target, file, keys, in_place=self.wanted.in_place)
 
     def _own_shape(self, layout: Layout, shape: Sequence[int]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from zarrfuse.indexing.grid import Dimensions, Grid, Origin
 from zarrfuse.indexing.ngff import image_document
+from zarrfuse.indexing.target import Way
 from zarrfuse.shards.arrange import arranged
 from zarrfuse.shards.documents import DEFAULT_KEYS, INDEX_RECORD, array_document
 from zarrfuse.shards.layout import FileArray, Layout
@@ -18,6 +19,12 @@ from zarrfuse.spec.chunk_keys import SuffixEncoding, parse_chunk_key_encoding
 from zarrfuse.spec.paths import join
 
 DOCUMENT = "zarr.json"
+IN_PLACE = "in place"
+"""See `Record`: the chunks are the files themselves."""
+_OWN_ATTRIBUTES = frozenset(
+    {INDEX_RECORD, "scale", "ome", "ome_xml", "imagej", "geotiff", "gdal_metadata", "tiff", "hdf5"}
+)
+"""What `index` writes: of the files, and of how they were indexed."""
 # What may change while the chunks that are stored stay valid.
 _MAY_CHANGE = ("shape", "attributes")
 
@@ -41,27 +48,33 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """How an array was indexed. What differs but for `moved` gives other chunks.
+    """How an array was indexed. What differs but for `way` gives other chunks.
 
     Attributes:
-        pattern: Of the names of the files.
+        pattern: Of the names of the files; None if these are the keys of chunks.
         fields: Of the pattern.
         origin: Where its numbers begin.
         sources: The axis of the files for each dimension; see `Dimensions`.
         dataset: The one in each HDF5 file, if it was given.
-        moved: Whether files were moved, so that the dataset has some that are no longer in the folder.
+        way: How files got their keys: a `Way`, or `IN_PLACE`. A dataset to which files were moved has some
+            that are no longer in the folder.
     """
 
-    pattern: str
+    pattern: str | None
     fields: tuple[str, ...]
     origin: Origin
     sources: tuple[str | None, ...]
     dataset: str | None
-    moved: bool
+    way: str
+
+    @property
+    def moved(self) -> bool:
+        """Whether the dataset has files that are nowhere else."""
+        return self.way == Way.MOVE.value
 
     def has_places_of(self, other: "Record") -> bool:
         """Whether both give the same chunks of the same files."""
-        return replace(self, moved=False) == replace(other, moved=False)
+        return replace(self, way="") == replace(other, way="")
 
     def to_json(self) -> dict[str, Any]:
         """For the attributes of the array."""
@@ -72,7 +85,7 @@ class Record:
             "step": list(self.origin.step),
             "sources": list(self.sources),
             "dataset": self.dataset,
-            "moved": self.moved,
+            "way": self.way,
         }
 
 
@@ -87,7 +100,7 @@ def record_of(document: Mapping[str, Any]) -> Record | None:
             origin,
             tuple(found["sources"]),
             found["dataset"],
-            bool(found["moved"]),
+            str(found["way"]),
         )
     except (KeyError, TypeError):
         return None
@@ -102,6 +115,19 @@ class Dataset:
     keys: SuffixEncoding
     documents: tuple[tuple[str, dict[str, Any]], ...]
     """(key, document), the root last."""
+
+    def with_attributes_of(self, stored: Mapping[str, Mapping[str, Any]]) -> "Dataset":
+        """The same with the attributes that others gave the documents that are stored."""
+        documents = []
+        for key, document in self.documents:
+            before = stored.get(key, {}).get("attributes")
+            kept = (
+                {}
+                if not isinstance(before, dict)
+                else {name: value for name, value in before.items() if name not in _OWN_ATTRIBUTES}
+            )
+            documents.append((key, {**document, "attributes": {**kept, **document["attributes"]}}))
+        return replace(self, documents=tuple(documents))
 
     def chunk_key(self, level: int, coords: Sequence[int]) -> str:
         """The key of a chunk of a level."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zarrfuse.indexing.dataset import DOCUMENT, Record, parsed, record_of
+from zarrfuse.indexing.dataset import DOCUMENT, IN_PLACE, Record, parsed, record_of
 from zarrfuse.indexing.files import FoundFile
 from zarrfuse.indexing.grid import Grid
 from zarrfuse.indexing.target import Target
@@ -32,12 +32,14 @@ class Earlier:
         documents: Those of a dataset of `zarrfuse index`, by their keys.
         written: Which keys are those of its chunks.
         is_begun: Whether a run has begun to write, and was killed.
+        is_in_place: Whether its chunks are the files that were indexed.
     """
 
     stored: Mapping[str, Entry]
     documents: Mapping[str, dict[str, Any]]
     written: "ChunkKeys"
     is_begun: bool
+    is_in_place: bool
 
     @property
     def record(self) -> Record | None:
@@ -122,17 +124,13 @@ class ChunkKeys:
         )
 
     @classmethod
-    def of_plan(cls, plan: bytes | None) -> "ChunkKeys":
-        """Those of a stored plan; none of one that cannot be read."""
-        try:
-            found = json.loads(plan) if plan is not None else []
-            return cls(tuple((str(path), str(text), int(ndim)) for path, text, ndim in found))
-        except (ValueError, TypeError):
-            return cls()
+    def of_json(cls, found: Any) -> "ChunkKeys":
+        """Those that `to_json` gave. Raises `TypeError` or `ValueError` for what is something else."""
+        return cls(tuple((str(path), str(text), int(ndim)) for path, text, ndim in found))
 
-    def to_plan(self) -> bytes:
-        """As they are stored."""
-        return json.dumps(self.arrays).encode()
+    def to_json(self) -> Any:
+        """For a plan."""
+        return self.arrays
 
     def __or__(self, other: "ChunkKeys") -> "ChunkKeys":
         return ChunkKeys(tuple(dict.fromkeys((*self.arrays, *other.arrays))))
@@ -153,6 +151,20 @@ class ChunkKeys:
                 yield key
 
 
+def plan_bytes(written: ChunkKeys, *, in_place: bool) -> bytes:
+    """What is stored while a run writes: the keys that are those of chunks, and whether it is in place."""
+    return json.dumps({"in_place": in_place, "chunks": written.to_json()}).encode()
+
+
+def _parsed_plan(plan: bytes | None) -> tuple[ChunkKeys, bool]:
+    """See `plan_bytes`; no keys of one that cannot be read."""
+    found = parsed(plan)
+    try:
+        return ChunkKeys.of_json(found["chunks"]), bool(found["in_place"])  # type: ignore[index]
+    except (KeyError, TypeError, ValueError):
+        return ChunkKeys(), False
+
+
 def earlier_of(target: Target) -> Earlier:
     """What is stored at a target."""
     stored = target.stored()
@@ -162,11 +174,32 @@ def earlier_of(target: Target) -> Earlier:
         if _OF_DATASET.fullmatch(key) and (document := parsed(target.get(key))) is not None
     }
     plan = target.plan()
-    arrays = {key: document for key, document in found.items() if record_of(document) is not None}
+    arrays = {key: document for key, document in found.items() if _is_own(document)}
     if DOCUMENT in found and (DOCUMENT in arrays or (arrays and _is_image(found[DOCUMENT]))):
         arrays[DOCUMENT] = found[DOCUMENT]
-    written = ChunkKeys.of_plan(plan) | ChunkKeys.of_documents(arrays)
-    return Earlier(stored, arrays, written, plan is not None)
+    planned, in_place = _parsed_plan(plan)
+    ways = {record.way for document in arrays.values() if (record := record_of(document))}
+    written = planned | ChunkKeys.of_documents(arrays)
+    return Earlier(stored, arrays, written, plan is not None, in_place or IN_PLACE in ways)
+
+
+def _is_own(document: Mapping[str, Any]) -> bool:
+    """Whether a document is that of an array as `zarrfuse index` writes it."""
+    if record_of(document) is None:
+        return False
+    try:
+        suffix = document["chunk_key_encoding"]["configuration"]["suffix"]
+        sharding = document["codecs"][0]["configuration"]
+        chunk_shape = document["chunk_grid"]["configuration"]["chunk_shape"]
+        lists = (
+            document["shape"],
+            document["dimension_names"],
+            sharding["chunk_shape"],
+            chunk_shape,
+        )
+        return isinstance(suffix, str) and all(isinstance(each, list) for each in lists)
+    except (LookupError, TypeError):
+        return False
 
 
 def _is_image(document: Mapping[str, Any]) -> bool:

@@ -5,7 +5,7 @@ Used by `headers`, `target` and `run`. It must not know what is in a file.
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import BinaryIO, cast
@@ -47,7 +47,10 @@ class Files:
         return _store(self.address, self.remote, self.run)
 
     def found(self, left_out: str = "") -> Iterator[FoundFile]:
-        """All files, except those below the folder `left_out` and in hidden folders, in order of names."""
+        """All files in order of names.
+
+        Except those below the folder `left_out`, in hidden folders, and in folders that are Zarr nodes.
+        """
         for path, entry in walk(self.store, enter=self._is_own):
             if not (left_out and path.startswith(f"{left_out}/")):
                 # A listing as HTML has no sizes.
@@ -58,8 +61,10 @@ class Files:
         """A file, open for reading. Raises what the store raises."""
         return CountedFile(self.store.open(path))
 
-    def _is_own(self, folder: str) -> bool:
-        """Whether a folder is no symlink, which may lead to a folder above."""
+    def _is_own(self, folder: str, names: Collection[str]) -> bool:
+        """Whether a folder is no Zarr node, and no symlink, which may lead to a folder above."""
+        if "zarr.json" in names:
+            return False
         return is_url(self.address) or not os.path.islink(os.path.join(self.address, folder))
 
     def is_still(self, file: FoundFile) -> bool:
@@ -74,22 +79,26 @@ class Files:
 
 
 def walk(
-    store: Store, folder: str = "", enter: Callable[[str], bool] = lambda _: True
+    store: Store,
+    folder: str = "",
+    enter: Callable[[str, Collection[str]], bool] | None = None,
 ) -> Iterator[tuple[str, Entry]]:
     """The files below a folder of a store, with their keys, in order of names.
 
-    Hidden folders are left out, and those for which `enter` is false.
+    Hidden folders are left out, and those below for which `enter` is false; it takes the names in it, too.
     """
+    found = store.list(folder)
+    if folder and enter is not None and not enter(folder, found):
+        return
     folders = []
-    for name, entry in sorted(store.list(folder).items()):
+    for name, entry in sorted(found.items()):
         key = join(folder, name)
         if entry.kind is Kind.FILE:
             yield key, entry
         elif entry.kind is Kind.FOLDER and not name.startswith("."):
             folders.append(key)
     for key in folders:
-        if enter(key):
-            yield from walk(store, key, enter)
+        yield from walk(store, key, enter)
 
 
 @lru_cache(maxsize=8)

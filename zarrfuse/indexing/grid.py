@@ -118,6 +118,8 @@ def _given_dimensions(
 ) -> Dimensions:
     words = ",".join(given)
     described = f"the fields are {','.join(names) or 'none'}, and a file has {','.join(axes)}"
+    if not all(given):
+        raise GridError(f"--dims {words} has an empty name")
     if len(set(given)) < len(given):
         raise GridError(f"--dims {words} names a dimension twice")
     for name in names:

@@ -1,6 +1,6 @@
 """The headers of many files: read by jobs, and kept where they take no memory.
 
-Used by `run` and `writing`. It must not know the grid, nor where the dataset is written.
+Used by `run` and `update`. It must not know the grid, nor where the dataset is written.
 """
 
 import pickle

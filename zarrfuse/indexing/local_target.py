@@ -4,10 +4,11 @@ Used by `opening`.
 """
 
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -43,25 +44,48 @@ class LocalTarget(Target):
         """See `Target`."""
         return self.get(_PLAN)
 
-    def begin(self, files: Files, changed: Sequence[FoundFile], plan: bytes) -> None:
+    @contextmanager
+    def begun(self, files: Files, changed: Sequence[FoundFile], plan: bytes) -> Iterator[None]:
         """See `Target`."""
         self._check_way(files, changed)
         made = self._missing_folders()
+        with ExitStack() as stack:
+            try:
+                os.makedirs(self._path(OWN), exist_ok=True)
+                stack.enter_context(self._locked())
+                if self.way is Way.LINK:
+                    for path in _one_of_each_device(files, changed):
+                        trial = self._new_path()
+                        self._place(files, path, trial)
+                        os.remove(trial)
+                self.put(_PLAN, plan)
+            except BaseException as error:
+                if made:
+                    shutil.rmtree(made[0], ignore_errors=True)
+                if isinstance(error, OSError) and error.errno in _NOT_WRITTEN:
+                    raise TargetError(
+                        f"{self.folder} cannot be written: {error.strerror}. Give another --out"
+                    ) from error
+                raise
+            yield
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """A block that one process of this machine can be in. `end` deletes the file of the lock."""
+        fd = os.open(self._path(f"{OWN}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            os.makedirs(self._path(OWN), exist_ok=True)
-            if changed and self.way is Way.LINK:
-                trial = self._new_path()
-                self._place(files, changed[0].path, trial)
-                os.remove(trial)
-            self.put(_PLAN, plan)
-        except BaseException as error:
-            if made:
-                shutil.rmtree(made[0], ignore_errors=True)
-            if isinstance(error, OSError) and error.errno in _NOT_WRITTEN:
-                raise TargetError(
-                    f"{self.folder} cannot be written: {error.strerror}. Give another --out"
-                ) from error
-            raise
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise self._is_taken() from None
+            if not os.fstat(fd).st_nlink:  # that process has just ended
+                raise self._is_taken()
+            yield
+        finally:
+            os.close(fd)
+
+    def _is_taken(self) -> TargetError:
+        return TargetError(f"another process is writing {self.folder}: run it again")
 
     def _check_way(self, files: Files, changed: Sequence[FoundFile]) -> None:
         if not changed:
@@ -132,6 +156,14 @@ class LocalTarget(Target):
         """See `Target`. Links and copies have the time of the file."""
         return (main.size, main.mtime_ns) == (file.size, file.mtime_ns)
 
+    def may_be_same(self, main: Entry, file: FoundFile) -> bool:
+        """See `Target`."""
+        return self.is_same(main, file)
+
+    def may_be_last(self, key: str) -> bool:
+        """See `Target`. A file with another link is that of the folder, or of another dataset."""
+        return os.lstat(self._path(key)).st_nlink < 2
+
     def sync(self) -> None:
         """See `Target`."""
         sync_file_system(self.folder)
@@ -186,6 +218,16 @@ class LocalTarget(Target):
         shutil.copy2(source, where)
 
 
+def _one_of_each_device(files: Files, changed: Sequence[FoundFile]) -> Iterator[str]:
+    """The paths of files of which each is on another file system."""
+    seen = set()
+    for file in changed:
+        device = os.stat(os.path.join(files.address, file.path)).st_dev
+        if device not in seen:
+            seen.add(device)
+            yield file.path
+
+
 def _linked(source: str, where: str) -> bool:
     try:
         os.link(source, where)
@@ -202,8 +244,6 @@ def _linked(source: str, where: str) -> bool:
 
 def _cloned(source: str, where: str) -> bool:
     """Make `where` a copy that shares its blocks with `source`, if the file system can."""
-    import fcntl  # noqa: PLC0415
-
     with open(source, "rb") as old, open(where, "xb") as new:
         try:
             fcntl.ioctl(new, _FICLONE, old.fileno())

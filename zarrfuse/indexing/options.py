@@ -25,6 +25,7 @@ class Options:
         ngff: Whether the dataset is a group with OME-NGFF metadata.
         dataset: The dataset in each HDF5 file.
         dry_run: Whether nothing is to be written.
+        delete: Whether chunks may be deleted that may be the only copies of their pixels.
         processes: How many processes of this machine work.
         scheduler: The Dask scheduler that works instead.
         remote: How URLs are read and written.
@@ -38,6 +39,7 @@ class Options:
     ngff: bool = False
     dataset: str | None = None
     dry_run: bool = False
+    delete: bool = False
     processes: int = 1
     scheduler: str | None = None
     remote: RemoteConfig = field(default_factory=RemoteConfig, repr=False)
@@ -53,6 +55,7 @@ def options_of(
     ngff: bool,
     dataset: str | None,
     dry_run: bool,
+    delete: bool,
     jobs: int,
     scheduler: str | None,
     remote: RemoteConfig,
@@ -67,6 +70,7 @@ def options_of(
         ngff,
         dataset,
         dry_run,
+        delete,
         jobs,
         scheduler,
         remote,

@@ -3,8 +3,10 @@
 Used by `run`. It must not know what is in a file, nor where the dataset is written.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from zarrfuse.indexing.files import FoundFile
 from zarrfuse.indexing.grid import Dimensions, GridError, Origin, dimensions_of, origin_of
@@ -22,6 +24,7 @@ FILE_ENDINGS = (*TIFF_ENDINGS, *HDF5_ENDINGS)
 _NO_ENDING = ".shard"
 """The ending of the names of chunks if files have none, since an index needs a name beside it."""
 _SHOWN_WORDS = 6
+_UNDECODED = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class Naming:
     """How names become places.
 
     Attributes:
-        title: For messages, and for the record of the array: the pattern, or an example of a chunk key.
+        pattern: Of the names; None if they are the keys of chunks.
         fields: The names of the fields.
         words: Of each field, the words that it may stand for; empty for numbers.
         origin: How a number becomes a coordinate.
@@ -37,12 +40,17 @@ class Naming:
         guessed: Whether the pattern was found out from the names.
     """
 
-    title: str
+    pattern: str | None
     fields: tuple[str, ...]
     words: tuple[tuple[str, ...], ...]
     origin: Origin
     encoding: ChunkKeyEncoding | None = None
     guessed: bool = False
+
+    @property
+    def title(self) -> str:
+        """For messages."""
+        return "of chunks" if self.pattern is None else self.pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ class Places:
                 f"{own}: say with --pattern what its name means"
             )
         names = given or (*(f"dim_{n}" for n in range(ndim - own)), *axes)
-        if len(names) != ndim or len(set(names)) < ndim:
+        if len(names) != ndim or len(set(names)) < ndim or not all(names):
             raise GridError(
                 f"--dims {','.join(names)} must name the {ndim} dimensions of the chunk keys"
             )
@@ -101,6 +109,13 @@ class Places:
             if len(values) > _SHOWN_WORDS:
                 values = [*values[:3], "...", values[-1]]
             yield f"{name}: {', '.join(values)} ({len(found)})"
+            if unused := [word for n, word in enumerate(words) if n not in found]:
+                yield f"{name}: no file has {', '.join(unused)}"
+        all_places = prod(
+            max(column) - min(column) + 1 for column in zip(*self.of_fields, strict=True)
+        )
+        if all_places > len(self.files):
+            yield f"{all_places - len(self.files):,} of {all_places:,} places have no file"
 
 
 def places_of(
@@ -108,7 +123,7 @@ def places_of(
     found: Sequence[FoundFile],
     *,
     pattern: str | None,
-    earlier: tuple[str, Origin] | None,
+    earlier: tuple[str | None, Origin] | None,
 ) -> Places:
     """The places of the files found in a folder.
 
@@ -131,6 +146,9 @@ def places_of(
         belonging.append(file)
         of_fields.append(coords)
     _check_different(belonging, of_fields)
+    for file in belonging:
+        if _UNDECODED.search(ending_of(file.path)):
+            raise NamesError(f"{file.path}: its ending is not UTF-8, and that of a key has to be")
     order = sorted(range(len(belonging)), key=of_fields.__getitem__)
     endings = {ending_of(file.path) for file in belonging}
     return Places(
@@ -164,18 +182,23 @@ def _chosen(
 
 
 def _named(
-    files: Sequence[FoundFile], text: str | None, earlier: tuple[str, Origin] | None
+    files: Sequence[FoundFile], text: str | None, earlier: tuple[str | None, Origin] | None
 ) -> tuple[Naming, list[tuple[int, ...] | None]]:
     paths = [file.path for file in files]
-    if text is None and earlier is None:
+    given = text if text is not None or earlier is None else earlier[0]
+    if given is None:
         ending = ending_of(paths[0])
         keys = chunk_keys(paths, ending)
         if keys is not None and all(path.endswith(ending) for path in paths):
             encoding, ndim = keys
             return _as_keys(paths, ending, encoding, ndim)
+        if earlier is not None:
+            raise NamesError(
+                f"{paths[0]}: the files that were moved had the names of chunks, and this one has not"
+            )
         pattern = _guessed(paths)
     else:
-        pattern = parse_pattern(text if text is not None else earlier[0])  # type: ignore[index]
+        pattern = parse_pattern(given)
     values = [pattern.values(path) for path in paths]
     known = [value for value in values if value is not None]
     if not known:
@@ -211,7 +234,7 @@ def _as_keys(
     values = [encoding.decode(path.removesuffix(ending), ndim) for path in paths]
     fields = tuple(f"dim_{n}" for n in range(ndim))
     naming = Naming(
-        f"of chunks, such as {paths[0]}",
+        None,
         fields,
         ((),) * ndim,
         Origin((0,) * ndim, (1,) * ndim),

@@ -4,11 +4,12 @@ Finds the files, their places and what is stored already, and asks whether that 
 rest. Used by `cli` and `zarrfuse.index`.
 """
 
+import os
 from collections.abc import Sequence
 from contextlib import closing
 
 from zarrfuse.errors import SourceError
-from zarrfuse.indexing.dataset import DOCUMENT, Record
+from zarrfuse.indexing.dataset import DOCUMENT, IN_PLACE, Record
 from zarrfuse.indexing.earlier import Earlier, earlier_of
 from zarrfuse.indexing.files import Files, FoundFile
 from zarrfuse.indexing.grid import Dimensions
@@ -17,7 +18,7 @@ from zarrfuse.indexing.names import parse_pattern
 from zarrfuse.indexing.ngff import check_dimensions
 from zarrfuse.indexing.opening import target_of
 from zarrfuse.indexing.options import Options, Summary
-from zarrfuse.indexing.places import Places, places_of
+from zarrfuse.indexing.places import FILE_ENDINGS, Places, places_of
 from zarrfuse.indexing.progress import Progress
 from zarrfuse.indexing.target import Way
 from zarrfuse.indexing.update import IndexingError, Update, stored_summary
@@ -30,8 +31,10 @@ from zarrfuse.stores.opening import is_url, printable_source
 def index(options: Options, progress: Progress) -> Summary | None:
     """Index a folder; None if the user did not agree to how it was to be done.
 
-    Raises an exception of `errors`; before anything is written, unless a store fails.
+    Raises an exception of `errors`; before anything is written, unless a store fails or files change.
     """
+    if not is_url(options.folder) and os.path.isfile(options.folder):
+        raise IndexingError(f"{options.folder} is a file: name the folder of the files")
     files = Files(options.folder, options.remote)
     beside = _beside(options.folder)
     target = target_of(options.out or beside, options.remote, options.way)
@@ -43,12 +46,11 @@ def index(options: Options, progress: Progress) -> Summary | None:
         if moved is None:
             raise
         found = []  # a bucket has no empty folders
-    if moved is not None and not _may_belong(
-        found, options.pattern or moved.pattern, earlier.suffix
-    ):
+    if moved is not None and not _some_belong(found, options.pattern or moved.pattern):
         # All files were moved, maybe by a run that was killed then.
         if earlier.is_begun and not options.dry_run:
             target.end()
+        _say_left_out([file.path for file in found], progress)
         return stored_summary(options.out or beside, earlier)
     places = places_of(
         options.folder,
@@ -58,6 +60,11 @@ def index(options: Options, progress: Progress) -> Summary | None:
     )
     in_place = places.may_stay and options.out in (None, options.folder)
     out = options.out or (options.folder if in_place else beside)
+    if not in_place and f"{options.folder}/".startswith(f"{out}/"):
+        raise IndexingError(
+            f"the files in {options.folder} are below {out}: give another --out, and no --pattern if their "
+            "names are those of chunks"
+        )
     target = target_of(out, options.remote, options.way)
     if in_place:
         earlier = earlier_of(target)
@@ -97,14 +104,15 @@ def _record(
 ) -> Record:
     """What the array is to record of this run."""
     naming = places.naming
-    moved = options.way is Way.MOVE or (earlier.record is not None and earlier.record.moved)
+    old = earlier.record
+    way = options.way if old is None or not old.moved else Way.MOVE
     return Record(
-        naming.title,
+        naming.pattern,
         naming.fields,
         naming.origin,
         dimensions.sources,
         options.dataset,
-        moved and not in_place,
+        IN_PLACE if in_place else way.value,
     )
 
 
@@ -115,10 +123,12 @@ def _beside(folder: str) -> str:
     return folder.rstrip("/") + ".zarr"
 
 
-def _may_belong(found: Sequence[FoundFile], pattern: str, suffix: str) -> bool:
-    """Whether there is a file that is to be indexed, or one that has a wrong name."""
+def _some_belong(found: Sequence[FoundFile], pattern: str | None) -> bool:
+    """Whether there is a file to index; see `Record` for `pattern`."""
+    if pattern is None:
+        return any(file.path.lower().endswith(FILE_ENDINGS) for file in found)
     parsed = parse_pattern(pattern)
-    return any(parsed.values(file.path) is not None or file.path.endswith(suffix) for file in found)
+    return any(parsed.values(file.path) is not None for file in found)
 
 
 def _below(folder: str, out: str) -> str:
@@ -129,6 +139,11 @@ def _below(folder: str, out: str) -> str:
 
 def _check_target(out: str, earlier: Earlier, own: set[str] | None) -> None:
     """Raises `IndexingError` if something else is stored there. `own`: the files that stay in place."""
+    if own is None and earlier.is_in_place:
+        raise IndexingError(
+            f"the chunks of {printable_source(out)} are files that were indexed in place: give another "
+            "--out"
+        )
     if earlier.record is not None or earlier.is_begun:
         return
     if own is None:
@@ -143,12 +158,15 @@ def _check_target(out: str, earlier: Earlier, own: set[str] | None) -> None:
         )
 
 
+def _say_left_out(paths: Sequence[str], progress: Progress) -> None:
+    if paths:
+        progress.say(f"left out: {len(paths):,} with other names, such as {paths[0]}")
+
+
 def _show(places: Places, dimensions: Dimensions, out: str, progress: Progress) -> None:
     progress.say(f"{len(places.files):,} files with the names {places.naming.title}")
     for line in places.described():
         progress.say(f"  {line}")
-    if places.ignored:
-        example = places.ignored[0]
-        progress.say(f"left out: {len(places.ignored):,} with other names, such as {example}")
+    _say_left_out(places.ignored, progress)
     names = ",".join(dimensions.names)
     progress.say(f"dimensions: {names}; to be written to {printable_source(out)}")

@@ -1,10 +1,11 @@
 """What a dataset is written to. Implemented by `local_target` and `bucket_target`.
 
 Each call is atomic: killed at any moment, a key holds what it held, or what it is to hold. Used by
-`writing`, `earlier` and `update`. It must not know what is in a file, nor documents.
+`writing`, `earlier`, `comparison` and `update`. It must not know what is in a file, nor documents.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Protocol
 
@@ -41,11 +42,13 @@ class Target(Protocol):
     def plan(self) -> bytes | None:
         """The plan of a run that has begun and not ended; None if there is none."""
 
-    def begin(self, files: Files, changed: Sequence[FoundFile], plan: bytes) -> None:
-        """Make the folder and store the plan, which says that a run has begun.
+    def begun(
+        self, files: Files, changed: Sequence[FoundFile], plan: bytes
+    ) -> AbstractContextManager[None]:
+        """A block in which the dataset is written: makes the folder, and stores the plan.
 
         `changed`: the files that are to get other keys. Raises `TargetError`, with nothing written, if that
-        cannot work.
+        cannot work, or if another process of this machine is in such a block.
         """
 
     def adopt(self, files: Files, path: str, keys: Sequence[str]) -> None:
@@ -71,6 +74,12 @@ class Target(Protocol):
 
     def is_same(self, main: Entry, file: FoundFile) -> bool:
         """Whether what is stored as a chunk is this file."""
+
+    def may_be_same(self, main: Entry, file: FoundFile) -> bool:
+        """Whether what is stored as a chunk may be this file."""
+
+    def may_be_last(self, key: str) -> bool:
+        """Whether the stored file of a chunk may be the only copy of its pixels."""
 
     def sync(self) -> None:
         """Make all that was written durable."""

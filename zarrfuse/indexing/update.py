@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.indexing.comparison import Comparison
 from zarrfuse.indexing.dataset import DOCUMENT, Dataset, dataset_of, stays_valid
-from zarrfuse.indexing.earlier import ChunkKeys, Earlier, file_shape, kept_chunks
+from zarrfuse.indexing.earlier import ChunkKeys, Earlier, file_shape, kept_chunks, plan_bytes
 from zarrfuse.indexing.files import Files, FoundFile
 from zarrfuse.indexing.grid import Grid, GridError, common_layout, grid_of_files
 from zarrfuse.indexing.headers import Header, Headers, ReadFile, read_all
@@ -20,16 +20,18 @@ from zarrfuse.indexing.target import Target, Way
 from zarrfuse.indexing.wanted import Wanted
 from zarrfuse.indexing.writing import Chunk, write_all
 from zarrfuse.jobs.base import Jobs
+from zarrfuse.progress import counted
 from zarrfuse.shards.arrange import arranged, arranged_shape
 from zarrfuse.shards.documents import INDEX_SUFFIX, document_bytes
 from zarrfuse.shards.layout import Layout
 from zarrfuse.spec.paths import join
+from zarrfuse.stores.opening import printable_source
 
 _SHOWN_PROBLEMS = 20
 
 
 class IndexingError(ZarrfuseError):
-    """Files that cannot be indexed; nothing was written."""
+    """Files that cannot be indexed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,20 @@ class Update:
                 [header.file for header in unchanged.values()], headers, jobs, progress
             )
             dataset = self._dataset(headers, {}, progress)
+        written = self.earlier.written | ChunkKeys.of_documents(dict(dataset.documents))
+        keys = {
+            dataset.chunk_key(level, coords)
+            for _, coords in self.wanted.coordinates()
+            for level in range(len(dataset.levels))
+        }
+        if not self.options.delete:
+            self._check_lost(keys, written)
         if not self.options.dry_run:
-            self._write(dataset, headers, jobs, progress)
+            adopted = [] if self.wanted.in_place else [header.file for header in headers.all]
+            plan = plan_bytes(written, in_place=self.wanted.in_place)
+            with self.target.begun(self.files, adopted, plan):
+                self._retract(dataset, keys, written)
+                self._write(dataset, headers, jobs, progress)
         level = dataset.levels[0]
         return Summary(
             self.out,
@@ -123,7 +137,12 @@ class Update:
         by_path = {header.file.path: header for header in headers.all} | dict(unchanged)
         all_headers = [by_path[file.path] for file in self.wanted.places.files]
         grids: list[tuple[Layout, Grid]] = []
-        for level in range(min(len(header.levels) for header in all_headers)):
+        least = min(all_headers, key=lambda header: len(header.levels))
+        if any(len(header.levels) > len(least.levels) for header in all_headers):
+            progress.say(
+                f"levels from {len(least.levels)} on are left out: {least.file.path} has none"
+            )
+        for level in range(len(least.levels)):
             try:
                 grids.append(self._level(level, all_headers))
             except GridError as error:
@@ -144,7 +163,7 @@ class Update:
         old = self.earlier.record
         if old is not None and old.moved and not self._stays_valid(dataset):
             raise self._unlike_moved()
-        return dataset
+        return dataset.with_attributes_of(self.earlier.documents)
 
     def _unlike_moved(self) -> GridError:
         return GridError(
@@ -189,10 +208,6 @@ class Update:
 
     def _write(self, dataset: Dataset, headers: Headers, jobs: Jobs, progress: Progress) -> None:
         target = self.target
-        written = self.earlier.written | ChunkKeys.of_documents(dict(dataset.documents))
-        adopted = [] if self.wanted.in_place else [header.file for header in headers.all]
-        target.begin(self.files, adopted, written.to_plan())
-        self._retract(dataset, written)
         chunks = self._chunks(dataset, headers)
         with progress.counting("writing indexes", len(headers.all)) as count:
             for done in write_all(
@@ -214,21 +229,28 @@ class Update:
                 raise IndexingError(f"{file.path} was changed meanwhile: run it again")
             self.target.delete_source(self.files, file.path)
 
-    def _retract(self, dataset: Dataset, written: ChunkKeys) -> None:
-        """Delete what an earlier run stored and what is no longer true: documents first."""
+    def _check_lost(self, keys: set[str], written: ChunkKeys) -> None:
+        lost = self._comparison.lost(keys, written)
+        if lost:
+            raise IndexingError(
+                f"nothing was written: {counted(len(lost), 'chunk')} of {printable_source(self.out)} would "
+                f"be deleted or replaced, such as {lost[0]}, and may be the only copy of its pixels. Give "
+                "another --out, or --delete"
+            )
+
+    def _retract(self, dataset: Dataset, keys: set[str], written: ChunkKeys) -> None:
+        """Delete what an earlier run stored and what is no longer true: documents first.
+
+        `keys`: those of the chunks of this run.
+        """
         if not self._stays_valid(dataset):
             for key in sorted(self.earlier.documents, key=lambda key: key.count("/")):
                 self.target.remove(key)
-        if self.wanted.record.moved and self.earlier.record is not None:
+        if self.earlier.record is not None and self.earlier.record.moved:
             return
-        wanted = {
-            dataset.chunk_key(level, coords)
-            for _, coords in self.wanted.coordinates()
-            for level in range(len(dataset.levels))
-        }
         # The index first: a chunk without it cannot be read.
         for key in sorted(
-            self._comparison.stale(wanted, written), key=lambda key: not key.endswith(INDEX_SUFFIX)
+            self._comparison.stale(keys, written), key=lambda key: not key.endswith(INDEX_SUFFIX)
         ):
             self.target.remove(key)
 

@@ -1,6 +1,6 @@
 """What the files of a folder are to become: known once their places and the header of the first are.
 
-Used by `run`, `unchanged` and `update`. It must not know what is stored.
+Used by `run`, `comparison` and `update`. It must not know what is stored.
 """
 
 from collections.abc import Iterator

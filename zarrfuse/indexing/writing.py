@@ -1,7 +1,7 @@
 """Writes the chunks of a dataset: each file gets its key, and an index beside it.
 
 Owns the order, so that no moment shows a chunk with the index of another: the old index is deleted, the
-file gets its key, the new index is stored. Used by `run`.
+file gets its key, the new index is stored. Used by `update`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,15 +53,20 @@ def _write_batch(
     batch: Sequence[Chunk],
 ) -> int:
     for chunk in batch:
+        _check_unchanged(files, chunk.file)
         for key in chunk.keys:
             target.remove(key + INDEX_SUFFIX)
         if not chunk.in_place:
             target.adopt(files, chunk.file.path, chunk.keys)
-        if not files.is_still(chunk.file):
-            # What was read of it, and what was linked or copied, may be of different moments.
-            raise TargetError(f"{chunk.file.path} was changed meanwhile: run it again")
+        # What was read of it, and what was linked or copied, may be of different moments.
+        _check_unchanged(files, chunk.file)
         for level, array, key in zip(levels, chunk.arrays, chunk.keys, strict=False):
             whole = arranged_array(cut_in_rows(array, level.of_file), sources, level.layout)
             index = shard_index(whole, level.grid.chunk_shape)
             target.put(key + INDEX_SUFFIX, index, chunk.file.mtime_ns)
     return len(batch)
+
+
+def _check_unchanged(files: Files, file: FoundFile) -> None:
+    if not files.is_still(file):
+        raise TargetError(f"{file.path} was changed meanwhile: run it again")

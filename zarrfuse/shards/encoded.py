@@ -13,6 +13,7 @@ from zarrfuse.spec.data_types import DataType
 from zarrfuse.spec.names import Extension, parse_extension
 
 CHECKSUM_BYTES = 4
+"""The bytes of a crc32c."""
 _CRC32C = frozenset({"crc32c", "numcodecs.crc32c"})
 
 

@@ -11,6 +11,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from zarrfuse.shards.encoded import CHECKSUM_BYTES
 from zarrfuse.shards.layout import MISSING, Extents, FileArray, grid_of
 
 INDEX_CODECS = (
@@ -19,8 +20,8 @@ INDEX_CODECS = (
 )
 """The `index_codecs` of all shards that are written here."""
 
-CHECKSUM_BYTES = 4
-"""The bytes of a crc32c."""
+LARGEST_INDEX = 256 << 20
+"""Bytes of an index: 16 million inner chunks. Larger ones are neither read whole nor written."""
 _PAIR_BYTES = 16
 
 

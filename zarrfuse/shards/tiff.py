@@ -225,6 +225,8 @@ def _raw_strips(
 _COMPARED: Sequence[str] = (
     "shape",
     "dtype",
+    "bitspersample",
+    "subsampling",
     "compression",
     "predictor",
     "planarconfig",
@@ -249,15 +251,19 @@ def _fill_value(page: Any) -> Any:
     """What pixels of tiles that are not stored read as: GDAL's no-data value, or 0."""
     value = page.nodata
     if page.dtype.kind == "f":
-        number = float(value)
-        if isfinite(number):
-            return number
-        return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
+        return _float_json(float(value))
     if page.dtype.kind == "c":
-        return (0.0, 0.0)
+        number = complex(value)
+        return (_float_json(number.real), _float_json(number.imag))
     if page.dtype.kind == "b":
         return bool(value)
     return int(value)
+
+
+def _float_json(number: float) -> float | str:
+    if isfinite(number):
+        return number
+    return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 # Of tifffile's letters of axes (tifffile.TIFF.AXES_NAMES), those that are the same word in other programs.
