@@ -16,7 +16,6 @@ from zarrfuse.progress import amount, bar_of_bytes, bar_of_files, counted
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
     """A block whose stderr is a terminal; its function returns what that has shown."""
     reader, writer = pty.openpty()
-    os.set_blocking(reader, False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     with os.fdopen(writer, "w") as stderr, monkeypatch.context() as patched:
