@@ -94,11 +94,12 @@ def index(
         raise typer.Exit(1)
     array = ", ".join(f"{name}={n}" for name, n in zip(summary.names, summary.shape, strict=True))
     done = "would be" if dry_run else "is"
-    what = f"{summary.out} {done} an array ({array}), {summary.data_type}, of"
-    if summary.read:
-        say(
-            f"{what} {counted(summary.files, 'file')}, {amount(summary.file_bytes)}; read "
-            f"{amount(summary.header_bytes)} of headers of {counted(summary.read, 'file')}"
-        )
+    if summary.files:
+        files = f"{counted(summary.files, 'file')}, {amount(summary.file_bytes)}"
     else:
-        say(f"{what} the files that it had; nothing was read")
+        files = "the files that it had"
+    if summary.read:
+        read = f"read {amount(summary.header_bytes)} of headers of {counted(summary.read, 'file')}"
+    else:
+        read = "no file is new or has changed"
+    say(f"{summary.out} {done} an array ({array}), {summary.data_type}, of {files}; {read}")

@@ -115,7 +115,7 @@ class Places:
             max(column) - min(column) + 1 for column in zip(*self.of_fields, strict=True)
         )
         if all_places > len(self.files):
-            yield f"{all_places - len(self.files):,} of {all_places:,} places have no file"
+            yield f"places without a file: {all_places - len(self.files):,} of {all_places:,}"
 
 
 def places_of(
