@@ -133,6 +133,17 @@ def test_after_a_change_the_dataset_is_that_of_a_run_from_the_beginning(
     same_as_fresh(folder, tmp_path)
 
 
+@pytest.mark.parametrize("step_ns", [100, 10**9, 2 * 10**9])
+def test_copies_on_a_file_system_with_coarse_times_are_not_made_again(
+    folder: Path, step_ns: int
+) -> None:
+    indexed(folder, way="copy")
+    for path in (folder.with_name("scan.zarr") / "c").rglob("*.*"):
+        time = path.stat().st_mtime_ns // step_ns * step_ns
+        os.utime(path, ns=(time, time))
+    assert indexed(folder, way="copy").read == 0
+
+
 @pytest.mark.parametrize("change", [replaced, grown, removed_within])
 def test_only_what_changed_is_read(folder: Path, change: Callable[[Path], None]) -> None:
     indexed(folder)

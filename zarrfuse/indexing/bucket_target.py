@@ -4,7 +4,7 @@ Times in a bucket are in seconds; the digits of `mtime_ns` below are a hash of t
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,7 +13,7 @@ from typing import cast
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotFound
 from zarrfuse.indexing.files import Files, FoundFile, is_bucket, walk
-from zarrfuse.indexing.target import LARGEST_DOCUMENT, OWN, Target, TargetError, Way
+from zarrfuse.indexing.target import LARGEST_DOCUMENT, OWN, Target, TargetError, Way, are_same
 from zarrfuse.spec.paths import join
 from zarrfuse.stores.base import Entry, WritableStore, opened, read
 from zarrfuse.stores.object.url import parse
@@ -40,8 +40,19 @@ class BucketTarget(Target):
         return self.get(OWN)
 
     @contextmanager
-    def begun(self, files: Files, changed: Sequence[FoundFile], plan: bytes) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """See `Target`. A bucket has no locks: two runs at once are not kept apart."""
+        yield
+
+    @contextmanager
+    def begun(
+        self,
+        files: Files,
+        changed: Sequence[FoundFile],
+        stored: Mapping[str, Entry],
+        plan: bytes,
+    ) -> Iterator[None]:
+        """See `Target`."""
         if changed and self.way is Way.LINK:
             raise TargetError(
                 f"{self.address} is a bucket, which has no links: use --copy or --move, or give the files "
@@ -49,6 +60,8 @@ class BucketTarget(Target):
             )
         if changed and self.way is Way.MOVE and not self._is_beside(files):
             raise TargetError(f"{files.address} is not in the bucket of {self.address}: use --copy")
+        if not are_same(self.stored(), stored):
+            raise TargetError(f"{self.address} has changed meanwhile: run it again")
         self.put(OWN, plan)
         yield
 
@@ -106,10 +119,14 @@ class BucketTarget(Target):
         """See `Target`. A copy is not older than the file."""
         return main.size == file.size and main.mtime_ns // _SECOND >= file.mtime_ns // _SECOND
 
-    def may_be_last(self, key: str) -> bool:
+    def not_in(self, files: Files, keys: Sequence[str]) -> list[str]:
         """See `Target`. All are copies."""
-        del key
-        return True
+        del files
+        return list(keys)
+
+    def has_bytes_of(self, files: Files, path: str, key: str) -> bool:
+        """See `Target`. Only sizes are compared: the server has made the copies."""
+        return files.store.stat(path).size == self._store.stat(key).size
 
     def sync(self) -> None:
         """See `Target`. Each request is durable."""

@@ -3,12 +3,12 @@
 Used by `update`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from zarrfuse.indexing.dataset import DOCUMENT
 from zarrfuse.indexing.earlier import ChunkKeys, Earlier, file_shape
-from zarrfuse.indexing.files import FoundFile
+from zarrfuse.indexing.files import Files, FoundFile
 from zarrfuse.indexing.grid import Grid
 from zarrfuse.indexing.headers import Header
 from zarrfuse.indexing.target import Target, Way
@@ -23,6 +23,7 @@ from zarrfuse.spec.paths import join
 class Comparison:
     """What is wanted beside what an earlier run has stored."""
 
+    files: Files
     wanted: Wanted
     earlier: Earlier
     target: Target
@@ -50,7 +51,7 @@ class Comparison:
 
     def unchanged(self) -> dict[str, Header]:
         """The headers of files that are stored as they are, by their paths. They are not read."""
-        grids = self._old_grids()
+        grids = None if self.earlier.is_begun else self._old_grids()
         if grids is None:
             return {}
         layouts = [array.layout for array in self.wanted.first.arrays]
@@ -64,7 +65,7 @@ class Comparison:
                 found[file.path] = Header(file, levels, -1)
         return found
 
-    def stale(self, wanted: set[str], written: ChunkKeys) -> Iterator[str]:
+    def stale(self, wanted: Set[str], written: ChunkKeys) -> Iterator[str]:
         """What is stored under keys of chunks, `written`, that are not among those `wanted`."""
         for key in written.among(self.earlier.stored):
             is_index = key.endswith(INDEX_SUFFIX)
@@ -73,31 +74,25 @@ class Comparison:
             ):
                 yield key
 
-    def lost(self, wanted: set[str], written: ChunkKeys) -> list[str]:
-        """The chunks that a run would delete, or give to other files, and that may be nowhere else.
+    def lost(self, wanted: Mapping[str, FoundFile], written: ChunkKeys) -> list[str]:
+        """The chunks that a run would delete, or give to other files, and whose file is not in the folder.
 
-        `wanted`, `written`: see `stale`. A changed file replaces itself: that is no loss, unless it was
-        moved into the dataset, since the one in the folder is another one then.
+        `wanted`: the file for each key; `written`: see `stale`. A file that has changed replaces itself:
+        that is no loss, unless files were moved, since the one in the folder is another one then.
         """
-        old, stored = self.earlier.record, self.earlier.stored
         if self.wanted.in_place:
             return []
-        if old is not None and old.moved:
-            count = len(self.earlier.levels)
-            return [
-                key
-                for file, coords in self.wanted.coordinates()
-                for key in self.wanted.chunk_keys(coords, count)
-                if key in stored and not self.target.may_be_same(stored[key], file)
-            ]
-        stays = old is None or old.has_places_of(self.wanted.record)
-        return [
-            key
-            for key in written.among(stored)
-            if not key.endswith(INDEX_SUFFIX)
-            and not (stays and key in wanted)
-            and self.target.may_be_last(key)
-        ]
+        moved = self.earlier.record is not None and self.earlier.record.moved
+        last = self.earlier.last_record
+        may_replace = not moved and last is not None and last.has_places_of(self.wanted.record)
+        found = []
+        for key in written.among(self.earlier.stored):
+            file = wanted.get(key)
+            if key.endswith(INDEX_SUFFIX) or (moved if file is None else may_replace):
+                continue
+            if file is None or not self.target.may_be_same(self.earlier.stored[key], file):
+                found.append(key)
+        return found and self.target.not_in(self.files, found)
 
     def _old_grids(self) -> list[Grid] | None:
         """The grids of all levels that are stored, if they hold files like the first one; else None."""

@@ -54,6 +54,7 @@ class Record:
         pattern: Of the names of the files; None if these are the keys of chunks.
         fields: Of the pattern.
         origin: Where its numbers begin.
+        order: The field for each dimension; see `Dimensions`.
         sources: The axis of the files for each dimension; see `Dimensions`.
         dataset: The one in each HDF5 file, if it was given.
         way: How files got their keys: a `Way`, or `IN_PLACE`. A dataset to which files were moved has some
@@ -63,6 +64,7 @@ class Record:
     pattern: str | None
     fields: tuple[str, ...]
     origin: Origin
+    order: tuple[int | None, ...]
     sources: tuple[str | None, ...]
     dataset: str | None
     way: str
@@ -83,6 +85,7 @@ class Record:
             "fields": list(self.fields),
             "first": list(self.origin.first),
             "step": list(self.origin.step),
+            "order": list(self.order),
             "sources": list(self.sources),
             "dataset": self.dataset,
             "way": self.way,
@@ -91,13 +94,19 @@ class Record:
 
 def record_of(document: Mapping[str, Any]) -> Record | None:
     """The record in the document of an array; None if it was not made by `zarrfuse index`."""
+    attributes = document.get("attributes")
+    return parsed_record(attributes.get(INDEX_RECORD)) if isinstance(attributes, dict) else None
+
+
+def parsed_record(found: Any) -> Record | None:
+    """What `Record.to_json` gave; None for what is something else."""
     try:
-        found = document["attributes"][INDEX_RECORD]
         origin = Origin(tuple(found["first"]), tuple(found["step"]))
         return Record(
             found["pattern"],
             tuple(found["fields"]),
             origin,
+            tuple(found["order"]),
             tuple(found["sources"]),
             found["dataset"],
             str(found["way"]),

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zarrfuse.indexing.dataset import DOCUMENT, IN_PLACE, Record, parsed, record_of
+from zarrfuse.indexing.dataset import (
+    DOCUMENT,
+    IN_PLACE,
+    Record,
+    parsed,
+    parsed_record,
+    record_of,
+)
 from zarrfuse.indexing.files import FoundFile
 from zarrfuse.indexing.grid import Grid
 from zarrfuse.indexing.target import Target
@@ -31,15 +38,28 @@ class Earlier:
         stored: The files, by their keys.
         documents: Those of a dataset of `zarrfuse index`, by their keys.
         written: Which keys are those of its chunks.
-        is_begun: Whether a run has begun to write, and was killed.
-        is_in_place: Whether its chunks are the files that were indexed.
+        plan: What a run that was killed has stored; None if there is none.
     """
 
     stored: Mapping[str, Entry]
     documents: Mapping[str, dict[str, Any]]
     written: "ChunkKeys"
-    is_begun: bool
-    is_in_place: bool
+    plan: "Plan | None"
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a run has begun to write, and was killed."""
+        return self.plan is not None
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether its chunks are the files that were indexed."""
+        return any(record.way == IN_PLACE for record in (self.record, self.last_record) if record)
+
+    @property
+    def last_record(self) -> Record | None:
+        """How the last run, which may have been killed, gave files their places."""
+        return self.plan.record if self.plan is not None else self.record
 
     @property
     def record(self) -> Record | None:
@@ -151,18 +171,31 @@ class ChunkKeys:
                 yield key
 
 
-def plan_bytes(written: ChunkKeys, *, in_place: bool) -> bytes:
-    """What is stored while a run writes: the keys that are those of chunks, and whether it is in place."""
-    return json.dumps({"in_place": in_place, "chunks": written.to_json()}).encode()
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is stored while a run writes.
 
+    Attributes:
+        written: The keys that are those of chunks, of this run and of earlier ones.
+        record: How this run gives files their places; None if the plan cannot be read.
+    """
 
-def _parsed_plan(plan: bytes | None) -> tuple[ChunkKeys, bool]:
-    """See `plan_bytes`; no keys of one that cannot be read."""
-    found = parsed(plan)
-    try:
-        return ChunkKeys.of_json(found["chunks"]), bool(found["in_place"])  # type: ignore[index]
-    except (KeyError, TypeError, ValueError):
-        return ChunkKeys(), False
+    written: ChunkKeys
+    record: Record | None
+
+    def to_bytes(self) -> bytes:
+        """As it is stored."""
+        record = None if self.record is None else self.record.to_json()
+        return json.dumps({"chunks": self.written.to_json(), "record": record}).encode()
+
+    @classmethod
+    def of_bytes(cls, stored: bytes) -> "Plan":
+        """A plan that is stored."""
+        found = parsed(stored)
+        try:
+            return cls(ChunkKeys.of_json(found["chunks"]), parsed_record(found["record"]))  # type: ignore[index]
+        except (KeyError, TypeError, ValueError):
+            return cls(ChunkKeys(), None)
 
 
 def earlier_of(target: Target) -> Earlier:
@@ -173,14 +206,15 @@ def earlier_of(target: Target) -> Earlier:
         for key in stored
         if _OF_DATASET.fullmatch(key) and (document := parsed(target.get(key))) is not None
     }
-    plan = target.plan()
+    stored_plan = target.plan()
+    plan = None if stored_plan is None else Plan.of_bytes(stored_plan)
     arrays = {key: document for key, document in found.items() if _is_own(document)}
     if DOCUMENT in found and (DOCUMENT in arrays or (arrays and _is_image(found[DOCUMENT]))):
         arrays[DOCUMENT] = found[DOCUMENT]
-    planned, in_place = _parsed_plan(plan)
-    ways = {record.way for document in arrays.values() if (record := record_of(document))}
-    written = planned | ChunkKeys.of_documents(arrays)
-    return Earlier(stored, arrays, written, plan is not None, in_place or IN_PLACE in ways)
+    written = ChunkKeys.of_documents(arrays)
+    if plan is not None:
+        written = plan.written | written
+    return Earlier(stored, arrays, written, plan)
 
 
 def _is_own(document: Mapping[str, Any]) -> bool:

@@ -57,6 +57,11 @@ class Files:
                 known = self.store.stat(path) if entry.size == UNKNOWN_SIZE else entry
                 yield FoundFile(path, known.size, known.mtime_ns)
 
+    def local_paths(self) -> Iterator[str]:
+        """The paths of all files, if they are on this machine."""
+        for file in self.found():
+            yield os.path.join(self.address, file.path)
+
     def open(self, path: str) -> "CountedFile":
         """A file, open for reading. Raises what the store raises."""
         return CountedFile(self.store.open(path))

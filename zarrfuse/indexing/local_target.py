@@ -5,22 +5,25 @@ Used by `opening`.
 
 import errno
 import fcntl
+import filecmp
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
 from zarrfuse.indexing.files import Files, FoundFile, walk
-from zarrfuse.indexing.target import LARGEST_DOCUMENT, OWN, Target, TargetError, Way
+from zarrfuse.indexing.target import LARGEST_DOCUMENT, OWN, Target, TargetError, Way, are_same
 from zarrfuse.stores.base import OWN_NAME, Entry, opened
 from zarrfuse.stores.descriptor import sync_file_system
 from zarrfuse.stores.opening import is_url, open_store, printable_source
 
 _PIECE_BYTES = 8 << 20
 _FICLONE = 0x40049409
-_PLAN = f"{OWN}/plan"
+_PLAN, _LOCK = f"{OWN}/plan", f"{OWN}/lock"
+_STEPS_NS = (100, 1000, 10**7, 10**9, 2 * 10**9)
+"""Of the times of NTFS and SMB, others, exFAT, old file systems, and FAT."""
 _NOT_WRITTEN = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.ENOTDIR, errno.EDQUOT)
 
 
@@ -45,14 +48,24 @@ class LocalTarget(Target):
         return self.get(_PLAN)
 
     @contextmanager
-    def begun(self, files: Files, changed: Sequence[FoundFile], plan: bytes) -> Iterator[None]:
+    def begun(
+        self,
+        files: Files,
+        changed: Sequence[FoundFile],
+        stored: Mapping[str, Entry],
+        plan: bytes,
+    ) -> Iterator[None]:
         """See `Target`."""
         self._check_way(files, changed)
         made = self._missing_folders()
+        is_locked = False
         with ExitStack() as stack:
             try:
                 os.makedirs(self._path(OWN), exist_ok=True)
-                stack.enter_context(self._locked())
+                stack.enter_context(self.locked())
+                is_locked = True
+                if not are_same(self.stored(), stored):
+                    raise self._is_taken()
                 if self.way is Way.LINK:
                     for path in _one_of_each_device(files, changed):
                         trial = self._new_path()
@@ -60,8 +73,11 @@ class LocalTarget(Target):
                         os.remove(trial)
                 self.put(_PLAN, plan)
             except BaseException as error:
-                if made:
-                    shutil.rmtree(made[0], ignore_errors=True)
+                if is_locked and self.plan() is None:
+                    os.remove(self._path(_LOCK))
+                for folder in (self._path(OWN), self._path(OWN_NAME), *reversed(made)):
+                    with suppress(OSError):  # others use it by now
+                        os.rmdir(folder)
                 if isinstance(error, OSError) and error.errno in _NOT_WRITTEN:
                     raise TargetError(
                         f"{self.folder} cannot be written: {error.strerror}. Give another --out"
@@ -70,9 +86,9 @@ class LocalTarget(Target):
             yield
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """A block that one process of this machine can be in. `end` deletes the file of the lock."""
-        fd = os.open(self._path(f"{OWN}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    def locked(self) -> Iterator[None]:
+        """See `Target`. `end` deletes the file of the lock."""
+        fd = os.open(self._path(_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,7 +101,7 @@ class LocalTarget(Target):
             os.close(fd)
 
     def _is_taken(self) -> TargetError:
-        return TargetError(f"another process is writing {self.folder}: run it again")
+        return TargetError(f"another process writes {self.folder}: run it again")
 
     def _check_way(self, files: Files, changed: Sequence[FoundFile]) -> None:
         if not changed:
@@ -153,16 +169,23 @@ class LocalTarget(Target):
         return index.mtime_ns == main.mtime_ns
 
     def is_same(self, main: Entry, file: FoundFile) -> bool:
-        """See `Target`. Links and copies have the time of the file."""
-        return (main.size, main.mtime_ns) == (file.size, file.mtime_ns)
+        """See `Target`. Links and copies have the time of the file, as exact as the file system has it."""
+        times = {file.mtime_ns, *(file.mtime_ns // step * step for step in _STEPS_NS)}
+        return main.size == file.size and main.mtime_ns in times
 
     def may_be_same(self, main: Entry, file: FoundFile) -> bool:
         """See `Target`."""
         return self.is_same(main, file)
 
-    def may_be_last(self, key: str) -> bool:
-        """See `Target`. A file with another link is that of the folder, or of another dataset."""
-        return os.lstat(self._path(key)).st_nlink < 2
+    def not_in(self, files: Files, keys: Sequence[str]) -> list[str]:
+        """See `Target`."""
+        there = set() if is_url(files.address) else {_identity(p) for p in files.local_paths()}
+        return [key for key in keys if _identity(self._path(key)) not in there]
+
+    def has_bytes_of(self, files: Files, path: str, key: str) -> bool:
+        """See `Target`."""
+        source, stored = os.path.join(files.address, path), self._path(key)
+        return os.path.samefile(source, stored) or filecmp.cmp(source, stored, shallow=False)
 
     def sync(self) -> None:
         """See `Target`."""
@@ -216,6 +239,15 @@ class LocalTarget(Target):
                 "--copy or --move"
             )
         shutil.copy2(source, where)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """(device, inode) of a file; None if it has gone."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def _one_of_each_device(files: Files, changed: Sequence[FoundFile]) -> Iterator[str]:

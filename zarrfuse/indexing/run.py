@@ -14,6 +14,7 @@ from zarrfuse.indexing.earlier import Earlier, earlier_of
 from zarrfuse.indexing.files import Files, FoundFile
 from zarrfuse.indexing.grid import Dimensions
 from zarrfuse.indexing.headers import Headers, read_file
+from zarrfuse.indexing.moving import go_on
 from zarrfuse.indexing.names import parse_pattern
 from zarrfuse.indexing.ngff import check_dimensions
 from zarrfuse.indexing.opening import target_of
@@ -38,6 +39,8 @@ def index(options: Options, progress: Progress) -> Summary | None:
     files = Files(options.folder, options.remote)
     beside = _beside(options.folder)
     target = target_of(options.out or beside, options.remote, options.way)
+    if options.way is Way.MOVE and not options.dry_run:
+        go_on(files, target)
     earlier = earlier_of(target)
     moved = earlier.record if earlier.record is not None and earlier.record.moved else None
     try:
@@ -49,7 +52,8 @@ def index(options: Options, progress: Progress) -> Summary | None:
     if moved is not None and not _some_belong(found, options.pattern or moved.pattern):
         # All files were moved, maybe by a run that was killed then.
         if earlier.is_begun and not options.dry_run:
-            target.end()
+            with target.locked():
+                target.end()
         _say_left_out([file.path for file in found], progress)
         return stored_summary(options.out or beside, earlier)
     places = places_of(
@@ -60,24 +64,16 @@ def index(options: Options, progress: Progress) -> Summary | None:
     )
     in_place = places.may_stay and options.out in (None, options.folder)
     out = options.out or (options.folder if in_place else beside)
-    if not in_place and f"{options.folder}/".startswith(f"{out}/"):
-        raise IndexingError(
-            f"the files in {options.folder} are below {out}: give another --out, and no --pattern if their "
-            "names are those of chunks"
-        )
     target = target_of(out, options.remote, options.way)
     if in_place:
         earlier = earlier_of(target)
-    _check_target(out, earlier, {file.path for file in places.files} if in_place else None)
+        _check_in_place(out, earlier, {file.path for file in places.files})
+    else:
+        _check_target(options.folder, out, earlier)
     first = read_file(files, options.dataset, places.files[0])
     if first.problem is not None:
         raise IndexingError(first.problem)
     as_group = options.ngff or len(first.arrays) > 1
-    if as_group and in_place:
-        raise IndexingError(
-            f"{options.folder} has the names of chunks of one array, and an image with levels is a group: "
-            "say with --out where to write it"
-        )
     axes = first.arrays[0].layout.axes
     dimensions = places.dimensions(axes, options.dims, as_ngff=as_group)
     _show(places, dimensions, out, progress)
@@ -85,7 +81,7 @@ def index(options: Options, progress: Progress) -> Summary | None:
     if left_out:
         progress.say(f"left out, of each file: {', '.join(left_out)}")
     if as_group:
-        check_dimensions(dimensions.names)
+        _check_group(options.folder, dimensions, in_place=in_place)
     if (
         places.naming.guessed
         and not options.dry_run
@@ -99,6 +95,16 @@ def index(options: Options, progress: Progress) -> Summary | None:
         return update.carry_out(jobs, headers, progress)
 
 
+def _check_group(folder: str, dimensions: Dimensions, *, in_place: bool) -> None:
+    """Raises an exception if the dataset cannot be a group with OME-NGFF metadata."""
+    if in_place:
+        raise IndexingError(
+            f"{folder} has the names of chunks of one array, and an image with levels is a group: say with "
+            "--out where to write it"
+        )
+    check_dimensions(dimensions.names)
+
+
 def _record(
     options: Options, places: Places, dimensions: Dimensions, earlier: Earlier, *, in_place: bool
 ) -> Record:
@@ -110,6 +116,7 @@ def _record(
         naming.pattern,
         naming.fields,
         naming.origin,
+        dimensions.fields,
         dimensions.sources,
         options.dataset,
         IN_PLACE if in_place else way.value,
@@ -137,21 +144,34 @@ def _below(folder: str, out: str) -> str:
     return out.removeprefix(above).strip("/") if out.startswith(above) else ""
 
 
-def _check_target(out: str, earlier: Earlier, own: set[str] | None) -> None:
-    """Raises `IndexingError` if something else is stored there. `own`: the files that stay in place."""
-    if own is None and earlier.is_in_place:
+def _check_target(folder: str, out: str, earlier: Earlier) -> None:
+    """Raises `IndexingError` if files of a folder cannot get keys of a dataset."""
+    if f"{folder}/".startswith(f"{out}/"):
+        raise IndexingError(
+            f"the files in {folder} are below {out}: give another --out, and no --pattern if their names "
+            "are those of chunks"
+        )
+    if earlier.is_in_place:
         raise IndexingError(
             f"the chunks of {printable_source(out)} are files that were indexed in place: give another "
             "--out"
         )
-    if earlier.record is not None or earlier.is_begun:
-        return
-    if own is None:
-        others = list(earlier.stored)
-    else:
-        written = {DOCUMENT, *(path + INDEX_SUFFIX for path in own)}
-        others = [key for key in earlier.stored if key in written]
-    if others:
+    _check_own(out, earlier, list(earlier.stored))
+
+
+def _check_in_place(folder: str, earlier: Earlier, own: set[str]) -> None:
+    """Raises `IndexingError` if the files of a folder, `own`, cannot become chunks where they are."""
+    if earlier.record is not None and not earlier.is_in_place:
+        raise IndexingError(
+            f"{printable_source(folder)} is a dataset of files of another folder: name that folder"
+        )
+    written = {DOCUMENT, *(path + INDEX_SUFFIX for path in own)}
+    _check_own(folder, earlier, [key for key in earlier.stored if key in written])
+
+
+def _check_own(out: str, earlier: Earlier, others: Sequence[str]) -> None:
+    """`others`: keys that must not be there, unless `index` has stored them."""
+    if others and earlier.record is None and not earlier.is_begun:
         raise IndexingError(
             f"{printable_source(out)} exists, with {others[0]}, and was not made by `zarrfuse index`: give "
             "another --out"

@@ -4,7 +4,7 @@ Each call is atomic: killed at any moment, a key holds what it held, or what it 
 `writing`, `earlier`, `comparison` and `update`. It must not know what is in a file, nor documents.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
 from typing import Protocol
@@ -42,13 +42,20 @@ class Target(Protocol):
     def plan(self) -> bytes | None:
         """The plan of a run that has begun and not ended; None if there is none."""
 
-    def begun(
-        self, files: Files, changed: Sequence[FoundFile], plan: bytes
-    ) -> AbstractContextManager[None]:
-        """A block in which the dataset is written: makes the folder, and stores the plan.
+    def locked(self) -> AbstractContextManager[None]:
+        """A block that one process of this machine can be in; the dataset exists. Raises `TargetError`."""
 
-        `changed`: the files that are to get other keys. Raises `TargetError`, with nothing written, if that
-        cannot work, or if another process of this machine is in such a block.
+    def begun(
+        self,
+        files: Files,
+        changed: Sequence[FoundFile],
+        stored: Mapping[str, Entry],
+        plan: bytes,
+    ) -> AbstractContextManager[None]:
+        """A block in which the dataset is written: makes the folder, and stores the plan. It is locked.
+
+        `changed`: the files that are to get other keys. `stored`: all that is stored, as was found before.
+        Raises `TargetError`, with nothing written, if that cannot work, or is no longer true.
         """
 
     def adopt(self, files: Files, path: str, keys: Sequence[str]) -> None:
@@ -78,11 +85,22 @@ class Target(Protocol):
     def may_be_same(self, main: Entry, file: FoundFile) -> bool:
         """Whether what is stored as a chunk may be this file."""
 
-    def may_be_last(self, key: str) -> bool:
-        """Whether the stored file of a chunk may be the only copy of its pixels."""
+    def not_in(self, files: Files, keys: Sequence[str]) -> list[str]:
+        """Those of some chunks that are not known to be files of the folder: links of them."""
+
+    def has_bytes_of(self, files: Files, path: str, key: str) -> bool:
+        """Whether what is stored as a chunk is a file, or has its bytes. It may take long."""
 
     def sync(self) -> None:
         """Make all that was written durable."""
 
     def end(self) -> None:
         """Say that the dataset is complete."""
+
+
+def are_same(stored: Mapping[str, Entry], before: Mapping[str, Entry]) -> bool:
+    """Whether files of a dataset have the keys, sizes and times that they had before."""
+    return stored.keys() == before.keys() and all(
+        (entry.size, entry.mtime_ns) == (before[key].size, before[key].mtime_ns)
+        for key, entry in stored.items()
+    )

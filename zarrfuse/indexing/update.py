@@ -5,15 +5,18 @@ chunks, then documents, and at last delete files that were moved. Used by `run`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.indexing.comparison import Comparison
 from zarrfuse.indexing.dataset import DOCUMENT, Dataset, dataset_of, stays_valid
-from zarrfuse.indexing.earlier import ChunkKeys, Earlier, file_shape, kept_chunks, plan_bytes
+from zarrfuse.indexing.earlier import ChunkKeys, Earlier, Plan, file_shape, kept_chunks
 from zarrfuse.indexing.files import Files, FoundFile
 from zarrfuse.indexing.grid import Grid, GridError, common_layout, grid_of_files
 from zarrfuse.indexing.headers import Header, Headers, ReadFile, read_all
+from zarrfuse.indexing.moving import delete_moved
 from zarrfuse.indexing.options import Options, Summary
 from zarrfuse.indexing.progress import Progress
 from zarrfuse.indexing.target import Target, Way
@@ -49,7 +52,13 @@ class Update:
         """Read headers, make the dataset of them, and write it."""
         if self._comparison.is_as_stored():
             if self._moves and not self.options.dry_run:
-                self._delete_sources()
+                keys = {
+                    self.wanted.chunk_keys(coords, 1)[0]: file
+                    for file, coords in self.wanted.coordinates()
+                }
+                with self._begun([], self.earlier.written):
+                    self._delete_moved(keys, [])
+                    self.target.end()
             return stored_summary(
                 self.out, self.earlier, self.wanted.places.files, self.wanted.first
             )
@@ -66,18 +75,20 @@ class Update:
             dataset = self._dataset(headers, {}, progress)
         written = self.earlier.written | ChunkKeys.of_documents(dict(dataset.documents))
         keys = {
-            dataset.chunk_key(level, coords)
-            for _, coords in self.wanted.coordinates()
+            dataset.chunk_key(level, coords): file
             for level in range(len(dataset.levels))
+            for file, coords in self.wanted.coordinates()
         }
         if not self.options.delete:
             self._check_lost(keys, written)
         if not self.options.dry_run:
             adopted = [] if self.wanted.in_place else [header.file for header in headers.all]
-            plan = plan_bytes(written, in_place=self.wanted.in_place)
-            with self.target.begun(self.files, adopted, plan):
-                self._retract(dataset, keys, written)
-                self._write(dataset, headers, jobs, progress)
+            with self._begun(adopted, written):
+                kept = self._retract(dataset, keys, written)
+                self._write(dataset, headers, kept, jobs, progress)
+                if self._moves:
+                    self._delete_moved(keys, adopted)
+                self.target.end()
         level = dataset.levels[0]
         return Summary(
             self.out,
@@ -92,7 +103,7 @@ class Update:
 
     @property
     def _comparison(self) -> Comparison:
-        return Comparison(self.wanted, self.earlier, self.target)
+        return Comparison(self.files, self.wanted, self.earlier, self.target)
 
     @property
     def _moves(self) -> bool:
@@ -206,7 +217,22 @@ class Update:
 
     # -- writing
 
-    def _write(self, dataset: Dataset, headers: Headers, jobs: Jobs, progress: Progress) -> None:
+    def _begun(
+        self, adopted: Sequence[FoundFile], written: ChunkKeys
+    ) -> AbstractContextManager[None]:
+        """The block in which it is written. `adopted`: the files that get keys; `written`: see `Plan`."""
+        plan = Plan(written, self.wanted.record).to_bytes()
+        return self.target.begun(self.files, adopted, self.earlier.stored, plan)
+
+    def _write(
+        self,
+        dataset: Dataset,
+        headers: Headers,
+        kept: Mapping[str, Any],
+        jobs: Jobs,
+        progress: Progress,
+    ) -> None:
+        """Write chunks, then documents. `kept`: the documents that are stored."""
         target = self.target
         chunks = self._chunks(dataset, headers)
         with progress.counting("writing indexes", len(headers.all)) as count:
@@ -216,20 +242,16 @@ class Update:
                 count(done)
         target.sync()
         for key, document in dataset.documents:
-            if self.earlier.documents.get(key) != document:
+            if kept.get(key) != document:
                 target.put(key, document_bytes(document))
         target.sync()
-        if self._moves:
-            self._delete_sources()
-        target.end()
 
-    def _delete_sources(self) -> None:
-        for file in self.wanted.places.files:
-            if not self.files.is_still(file):
-                raise IndexingError(f"{file.path} was changed meanwhile: run it again")
-            self.target.delete_source(self.files, file.path)
+    def _delete_moved(self, keys: Mapping[str, FoundFile], adopted: Sequence[FoundFile]) -> None:
+        """`keys`: the file for each key; `adopted`: those that this run has stored."""
+        moved = {file.path: key for key, file in keys.items()}
+        delete_moved(self.files, self.target, moved, {file.path: file for file in adopted})
 
-    def _check_lost(self, keys: set[str], written: ChunkKeys) -> None:
+    def _check_lost(self, keys: Mapping[str, FoundFile], written: ChunkKeys) -> None:
         lost = self._comparison.lost(keys, written)
         if lost:
             raise IndexingError(
@@ -238,21 +260,26 @@ class Update:
                 "another --out, or --delete"
             )
 
-    def _retract(self, dataset: Dataset, keys: set[str], written: ChunkKeys) -> None:
+    def _retract(
+        self, dataset: Dataset, keys: Mapping[str, FoundFile], written: ChunkKeys
+    ) -> Mapping[str, Any]:
         """Delete what an earlier run stored and what is no longer true: documents first.
 
-        `keys`: those of the chunks of this run.
+        `keys`: those of the chunks of this run. Returns the documents that stay.
         """
-        if not self._stays_valid(dataset):
+        kept = self.earlier.documents if self._stays_valid(dataset) else {}
+        if not kept:
             for key in sorted(self.earlier.documents, key=lambda key: key.count("/")):
                 self.target.remove(key)
         if self.earlier.record is not None and self.earlier.record.moved:
-            return
+            return kept
         # The index first: a chunk without it cannot be read.
         for key in sorted(
-            self._comparison.stale(keys, written), key=lambda key: not key.endswith(INDEX_SUFFIX)
+            self._comparison.stale(keys.keys(), written),
+            key=lambda key: not key.endswith(INDEX_SUFFIX),
         ):
             self.target.remove(key)
+        return kept
 
     def _chunks(self, dataset: Dataset, headers: Headers) -> Iterator[Chunk]:
         coords = {file.path: coords for file, coords in self.wanted.coordinates()}

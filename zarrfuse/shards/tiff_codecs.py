@@ -96,7 +96,7 @@ def _check_samples(page: Any, fail: Callable[[str], Refused]) -> None:
         help_ = f"write it anew with {dtype.itemsize * 8} bits, for example by tifffile"
         raise fail(f"its pixels of {bits} bits are packed, which no Zarr codec expresses: {help_}")
     if page.is_ndpi:
-        help_ = "write it anew, for example: vips tiffsave in.ndpi out.tif --tile --pyramid"
+        help_ = "write it anew, for example: vips copy in.ndpi 'out.tif[tile,pyramid]'"
         raise fail(f"is an NDPI file, whose tiles are no files of JPEG: {help_}")
     if page.is_subsampled and int(page.compression) not in _JPEG:
         raise fail("its colours are subsampled without JPEG, which no Zarr codec expresses")
