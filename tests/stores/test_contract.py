@@ -477,4 +477,4 @@ def test_no_descriptor_is_left_behind(tmp_path):
             with pytest.raises(ZarrfuseError):
                 store.open(key)
         store.close()
-    assert open_files() == before
+    assert open_files().items() <= before.items()  # those of tests before this one may be closed
