@@ -48,7 +48,7 @@ class Files:
         self._contents = contents
         self._storing = storing
         self._opening = Opening(nodes, folders, contents)
-        self._page_cache = PageCache(pushed_bytes)
+        self.page_cache = PageCache(pushed_bytes)
         self.handles: dict[int, Handle] = {}
         self._last_handle = 0
 
@@ -61,7 +61,7 @@ class Files:
         if node.is_unsure or flags & os.O_TRUNC:
             try:
                 if node.is_unsure:
-                    self._page_cache.void(node)
+                    self.page_cache.void(node)
                     if flags & os.O_APPEND:  # the kernel knows where the end is, and does not ask
                         raise Stale(f"{node.name} has another size now")
                 if flags & os.O_TRUNC and file.content.size:
@@ -69,7 +69,7 @@ class Files:
             except BaseException:
                 await self.close(handle)
                 raise
-        return self._page_cache.opened(handle)
+        return self.page_cache.opened(handle)
 
     def _handle_on(self, node: Node, file: File) -> Handle:
         self._last_handle += 1
@@ -106,7 +106,7 @@ class Files:
             if being_made() is None:
                 node = self._made(parent, name, writer)
                 assert node.file is not None
-                return self._page_cache.opened(self._handle_on(node, node.file)), node
+                return self.page_cache.opened(self._handle_on(node, node.file)), node
             await self._contents.close(writer)
         if is_exclusive:
             raise Exists(f"{name} is being written by another program")
@@ -163,7 +163,7 @@ class Files:
 
     async def reopen(self, node: Node) -> None:
         """Open the stored file of an inode again, after its content was stored under another form."""
-        self._page_cache.void(node)
+        self.page_cache.void(node)
         await self._opening.reopen(node)
 
     # -- the end -------------------------------------------------------------------------------
@@ -216,9 +216,9 @@ class Files:
             directory.making.discard(node.name)
             self._folders.drop(directory, node.name)
             self._nodes.unname(node.parent, node.name)
-            self._page_cache.void(node)
+            self.page_cache.void(node)
         elif file.copy is not None:
-            self._page_cache.void(node)
+            self.page_cache.void(node)
             node.is_unsure = node.entry.size != file.copy.size  # a document is shown rewritten
             if file.is_changed:
                 self._folders.outdate(directory)

@@ -6,7 +6,6 @@ A view is called from the event loop first (`wait=False`), and in a thread if th
 Views work with paths. If a folder of the path is renamed meanwhile, the call fails, and is made again.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TypeVar
 
 import trio
 
+from zarrfuse import clock
 from zarrfuse.errors import NotFound
 from zarrfuse.fuse.nodes import Directory, Node, Nodes
 from zarrfuse.fuse.scan import Scan
@@ -120,9 +120,7 @@ class Folders:
 
     def is_fresh(self, directory: Directory) -> bool:
         """Whether the cached listing of a folder is still valid."""
-        return (
-            time.monotonic() - directory.listing.listed_at < self._ttl_s and not directory.is_live
-        )
+        return clock.now() - directory.listing.listed_at < self._ttl_s and not directory.is_live
 
     def at_hand(self, directory: Directory, name: str) -> Entry | None:
         """The entry of a name, from a valid listing or from the view. Raises `NotFound`.
@@ -182,16 +180,16 @@ class Folders:
         assert node.parent is not None
         directory = self._nodes.directory_of(node.parent)
         is_watched = directory.handles > 0
-        directory.listing.put(node.entry, time.monotonic(), is_watched=is_watched)
+        directory.listing.put(node.entry, clock.now(), is_watched=is_watched)
 
     def drop(self, directory: Directory, name: str) -> None:
         """Note that the mount deleted a name."""
         is_watched = directory.handles > 0
-        directory.listing.drop(name, time.monotonic(), is_watched=is_watched)
+        directory.listing.drop(name, clock.now(), is_watched=is_watched)
 
     def outdate(self, directory: Directory) -> None:
         """Note that any entry of a folder may have changed."""
-        directory.listing.outdate(time.monotonic())
+        directory.listing.outdate(clock.now())
 
     # -- listings ------------------------------------------------------------------------------
 
@@ -217,7 +215,7 @@ class Folders:
         if scan is None and self.is_fresh(directory):
             opened.entries = list(directory.listing.entries.values())
             return
-        if scan is None or time.monotonic() - scan.begun_at >= self._ttl_s:
+        if scan is None or clock.now() - scan.begun_at >= self._ttl_s:
             assert self._nursery is not None
             scan = directory.scan = Scan(directory.folder, self._workers, self._nursery)
             directory.listing.begin(scan.begun_at)

@@ -140,6 +140,10 @@ class Nodes:
         except KeyError:
             raise Stale(f"the inode {number} is forgotten") from None
 
+    def all(self) -> list["Node"]:
+        """All nodes at this moment."""
+        return list(self._nodes.values())
+
     def directory(self, number: int) -> Directory:
         """The directory of a folder's number. Raises `Stale`."""
         return self.directory_of(self[number])

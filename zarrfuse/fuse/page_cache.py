@@ -4,6 +4,8 @@ Owns the reply to OPEN, which says whether the kernel keeps its cached pages, an
 files into them. Used by `files`. It must not know views.
 """
 
+import os
+from collections.abc import Iterable
 from contextlib import suppress
 
 import pyfuse3
@@ -14,12 +16,28 @@ from zarrfuse.fuse.handle import Handle
 from zarrfuse.fuse.nodes import Node
 
 
+def forget_in_kernel(nodes: Iterable[Node]) -> None:
+    """Have the kernel drop names, attributes and pages.
+
+    For a thread: the kernel may wait for a page that is being read.
+    """
+    for node in nodes:
+        node.seen = None
+        with suppress(OSError):  # it does not know the inode
+            pyfuse3.invalidate_inode(node.number)
+        if node.parent is not None:
+            name = os.fsencode(node.entry.name)
+            pyfuse3.invalidate_entry_async(node.parent.number, name, ignore_enoent=True)
+
+
 class PageCache:
     """The kernel's page cache. Files of at most `pushed_bytes` are pushed into it."""
 
     def __init__(self, pushed_bytes: int) -> None:
         self._pushed_bytes = pushed_bytes
         self._buffer = memoryview(bytearray(pushed_bytes))
+        self.pushed_bytes = 0
+        """The bytes of all files that were pushed."""
 
     def opened(self, handle: Handle) -> pyfuse3.FileInfo:
         """The reply to OPEN: the kernel keeps its cached pages if size and time have not changed."""
@@ -50,6 +68,7 @@ class PageCache:
             pyfuse3.notify_store(node.number, 0, data)  # type: ignore[arg-type]  # any buffer will do
         except BaseException:  # not at hand, not readable, not taken: it is read when it is read
             return False
+        self.pushed_bytes += size
         return True
 
     def void(self, node: Node) -> None:

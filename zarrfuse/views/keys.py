@@ -9,12 +9,12 @@ know zarr-python, or which view it walks.
 import errno
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 from cachetools import LRUCache
 
+from zarrfuse import clock
 from zarrfuse.errors import (
     Denied,
     Exists,
@@ -190,10 +190,10 @@ class Keys:
 
     def _known(self, path: str) -> tuple[Folder, float] | None:
         if not path:
-            return self._root, time.monotonic()
+            return self._root, clock.now()
         with self._lock:
             known = self._folders.get(path)
-            if known is None or time.monotonic() - known[1] >= self._ttl_s:
+            if known is None or clock.now() - known[1] >= self._ttl_s:
                 return None
             return known
 

@@ -7,7 +7,6 @@ used. `Changes` tells of documents that this process writes, so that they are re
 
 import errno
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
@@ -15,6 +14,7 @@ from typing import TypeAlias
 
 from cachetools import LRUCache
 
+from zarrfuse import clock
 from zarrfuse.errors import MetadataError, NameTooLong, NotFound, guarded, text_of
 from zarrfuse.spec.node import Node, NodeError
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
@@ -214,10 +214,10 @@ class ReferencedNodes:
                 document = self._known[path] = _Referenced(self._store, path, self.changes)
         count = self.changes.count
         checked_at, seen = document.checked_at
-        if seen == count and time.monotonic() - checked_at < self._ttl_s:
+        if seen == count and clock.now() - checked_at < self._ttl_s:
             return document.last
         loaded = document.current(wait=wait)
-        document.checked_at = (time.monotonic(), count)
+        document.checked_at = (clock.now(), count)
         return loaded
 
 
@@ -258,7 +258,7 @@ class NodeOf(_Document):
         `BlockingIOError` as for stores.
         """
         count = self._changes.count
-        is_recent = time.monotonic() - self._checked_at < self._ttl_s
+        is_recent = clock.now() - self._checked_at < self._ttl_s
         if is_recent and not fresh and self._state[3] == count:
             return self._state[2]
         source = self.current(wait=wait)
@@ -267,7 +267,7 @@ class NodeOf(_Document):
             loaded = self._complete(source, count, wait)
         elif seen_count != count:
             self._state = (source, seen, loaded, count)
-        self._checked_at = time.monotonic()
+        self._checked_at = clock.now()
         return loaded
 
     def _is_current(self, seen: _Seen, wait: bool) -> bool:

@@ -6,9 +6,9 @@ snapshot, while files that are open are read from the snapshot in which they wer
 """
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
+from zarrfuse import clock
 from zarrfuse.stores.icechunk.source import IcechunkSource
 from zarrfuse.stores.remote.requests import Found, Listing
 from zarrfuse.stores.zarr_store.failures import told
@@ -45,7 +45,7 @@ class IcechunkRequests:
             self._newest = await self._repository.lookup_branch_async(named.name)
         else:
             self._newest = named.name
-        self._looked_up_s = time.monotonic()
+        self._looked_up_s = clock.now()
         await self._snapshot(self._newest)
 
     async def find(self, path: str) -> Found:
@@ -74,9 +74,9 @@ class IcechunkRequests:
     async def _follow(self) -> None:
         """Look up the branch again if that is due."""
         async with self._looking:
-            if time.monotonic() - self._looked_up_s >= self._ttl_s:
+            if clock.now() - self._looked_up_s >= self._ttl_s:
                 self._newest = await self._repository.lookup_branch_async(self._named.name)
-                self._looked_up_s = time.monotonic()
+                self._looked_up_s = clock.now()
 
     async def _snapshot(self, snapshot: str) -> ZarrRequests:
         """The requests to a snapshot; of those before the newest, some are kept open."""

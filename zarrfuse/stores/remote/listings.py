@@ -12,12 +12,12 @@ Used by `store`. Owns how a look-up becomes requests:
 
 import asyncio
 import threading
-import time
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache
 
+from zarrfuse import clock
 from zarrfuse.errors import NotAFolder, NotFound, ZarrfuseError
 from zarrfuse.spec.paths import split
 from zarrfuse.stores.remote.calls import Calls
@@ -44,14 +44,14 @@ class _Kept(Generic[T]):
             kept = self._answers.get(path)
             if kept is None:
                 return None
-            if time.monotonic() - kept[0] >= self._ttl_s:
+            if clock.now() - kept[0] >= self._ttl_s:
                 del self._answers[path]
                 return None
             return (kept[1],)
 
     def put(self, path: str, answer: T | None) -> bool:
         """Keep an answer; False if it is too large."""
-        made = (time.monotonic(), answer)
+        made = (clock.now(), answer)
         with self._lock:
             self._answers.pop(path, None)
             if _names(made) > self._answers.maxsize:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
+from zarrfuse.clock import LONGEST_TTL_S
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotFound, Stale
 from zarrfuse.spec.paths import name_of, split
@@ -52,7 +53,7 @@ class RemoteStore(Store):
         root: Listing | None = None,
         server: str = "",
     ) -> None:
-        self.permanent = requests.permanent or config.ttl_s == float("inf")
+        self.permanent = requests.permanent or config.ttl_s >= LONGEST_TTL_S
         self.url = requests.url
         self.lists_all = requests.lists_all
         self._requests = requests

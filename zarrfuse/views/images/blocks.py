@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from zarrfuse import clock
 from zarrfuse.decoding.memory import available_bytes
 from zarrfuse.decoding.messages import Bytes
 from zarrfuse.errors import Corrupt, NotSupported, Stale, ZarrfuseError
@@ -268,7 +269,7 @@ class Blocks:
 
     def _decode(self, units: list[Corner]) -> _Outcomes:
         """The result for each of these units, which may be the error of its chunk. Raises other errors."""
-        now = time.monotonic()
+        now = clock.now()
         stamps: dict[Corner, Stamp | None] = {}
         outcomes: _Outcomes = {}
         present: list[Corner] = []
@@ -306,7 +307,7 @@ class Blocks:
                 outcomes[units[0]] = bare = _bare(error)
                 stamp = stamps[self._chunk_of(units[0])]
                 if isinstance(bare, Corrupt) and stamp is not None:
-                    self._broken.add(units[0], stamp, time.monotonic(), bare)
+                    self._broken.add(units[0], stamp, clock.now(), bare)
                 return
             if isinstance(error, NotSupported | Stale):  # so is all of the array
                 raise
@@ -400,7 +401,7 @@ class Blocks:
                 return
 
     def _ahead(self, units: list[Corner], is_wanted: Callable[[], bool]) -> None:
-        now = time.monotonic()
+        now = clock.now()
         todo = [unit for unit in units if not self.is_absent(unit, now)]
         while todo and is_wanted():
             with self._lock:

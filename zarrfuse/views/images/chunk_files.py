@@ -5,7 +5,6 @@ unchanged. Used by `arrays`, `nodes` and `folder`. It must not know how a chunk 
 """
 
 import errno
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import inf
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from zarrfuse import clock
 from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, ZarrfuseError
 from zarrfuse.formats.segments import Broken, Rendered
 from zarrfuse.formats.tiff import array_tiff
@@ -311,7 +311,7 @@ class StoredTiffs:
             return self._found
         if self.slow:
             return True
-        if time.monotonic() < self._believed_until:
+        if clock.now() < self._believed_until:
             return self._believed
         if not wait:
             raise BlockingIOError(errno.EAGAIN, "a chunk has to be looked at")
@@ -333,7 +333,7 @@ class StoredTiffs:
             return self._found
         # None can be read: then who opens one is told why. Or none is stored.
         self._believed = bool(looked_at)
-        self._believed_until = time.monotonic() + self._ttl_s
+        self._believed_until = clock.now() + self._ttl_s
         return self._believed
 
     def open(self, coords: Coords, *, wait: bool = True) -> Reader:

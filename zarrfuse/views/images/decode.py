@@ -8,7 +8,6 @@ also if it begins or ends within an element.
 
 import errno
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from math import inf
@@ -18,6 +17,7 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
+from zarrfuse import clock
 from zarrfuse.decoding.messages import Bytes
 from zarrfuse.errors import NotSupported
 from zarrfuse.spec.coordinates import MOST_AXES
@@ -162,7 +162,7 @@ class DecodedArray:
         self, out: Bytes, low: Corner, high: Corner, units: list[Corner], wait: bool
     ) -> None:
         """Fill the parts of `out` that lie in these units."""
-        now = time.monotonic()
+        now = clock.now()
         blocks = self.blocks
         missing: list[Corner] = []
         last: Block | None = None

@@ -1,7 +1,6 @@
 """Makes the root of the `images` view."""
 
-from math import inf
-
+from zarrfuse.clock import LONGEST_TTL_S
 from zarrfuse.stores.cache import ByteCache, default_cache_bytes
 from zarrfuse.views.base import Folder
 from zarrfuse.views.images.folder import images_root
@@ -17,6 +16,6 @@ def root(source: ViewSource) -> Folder:
             source.cache or ByteCache(default_cache_bytes()),
             root_name=source.root_name,
             formats=source.formats,
-            lasting=source.store.permanent or source.ttl_s == inf,
+            lasting=source.store.permanent or source.ttl_s >= LONGEST_TTL_S,
         )
     )
