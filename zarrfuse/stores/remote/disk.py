@@ -20,12 +20,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import google_crc32c
 
-from zarrfuse.errors import SourceError, Stale
+from zarrfuse.errors import SourceDenied, SourceError, Stale
 from zarrfuse.stores.descriptor import read_full
 from zarrfuse.stores.local.beneath import open_beneath
+from zarrfuse.stores.trust import check_trusted
 
 BLOCK_BYTES = 1 << 20
 """The most bytes of a block."""
@@ -45,7 +47,7 @@ _FOLDER, _BLOCK = re.compile("[0-9a-f]{2}"), re.compile("[0-9a-f]{62}")  # a has
 class DiskBlocks:
     """The blocks below a folder, at most `capacity_bytes` in all. For any thread and process.
 
-    Raises `SourceError` if the folder cannot be made, or belongs to somebody else.
+    Raises `SourceError` if the folder cannot be made, belongs to another user, or is not trusted (`trust`).
     """
 
     def __init__(self, folder: str, capacity_bytes: int) -> None:
@@ -55,15 +57,13 @@ class DiskBlocks:
         self._lock = threading.Lock()
         self._root = -1
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            _make(Path(folder))
+            check_trusted(folder, "cache folder")
             self._root = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            owner = os.fstat(self._root)
         except OSError as error:
             raise SourceError(f"the cache folder {folder}: {error.strerror}") from None
-        if owner.st_uid != os.geteuid() or owner.st_mode & 0o022:
-            raise SourceError(
-                f"the cache folder {folder} can be written by others: name one of your own"
-            )
+        if os.fstat(self._root).st_uid != os.geteuid():
+            raise SourceDenied(f"the cache folder {folder} belongs to another user")
         self._bytes = self._freed()
         self._put_bytes = 0  # since then
 
@@ -181,6 +181,13 @@ class DiskBlocks:
     def __del__(self) -> None:
         if self._root >= 0:
             os.close(self._root)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder, and those above it, for this user alone."""
+    if not folder.is_dir():
+        _make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _header(name: str, data: memoryview) -> bytes:
