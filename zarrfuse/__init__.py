@@ -107,6 +107,11 @@ def mount(
     cache_size: int | None = None,
     options: Sequence[str] = (),
     allow_other: bool = False,
+    uid: int | None = None,
+    gid: int | None = None,
+    umask: int | None = None,
+    fmask: int | None = None,
+    dmask: int | None = None,
     follow_symlinks: bool = False,
     xattrs: bool = False,
     log_file: str | os.PathLike[str] | None = None,
@@ -116,8 +121,9 @@ def mount(
 
     The source is a path or a URL, as for the command, or any store of zarr-python: in memory, fsspec,
     obstore, Icechunk, or a class of your own. The options are those of `zarrfuse mount`; `cache_ttl` is in
-    seconds, `cache_size` in bytes, and `options` are those of `-o`. Of a store object, names and sizes are
-    kept for a second by default, here and in the kernel: what is written to it is seen within two.
+    seconds, `cache_size` in bytes; users, groups and masks are numbers (`0o022`), and `options` are other
+    ones of `-o`. Of a store object, names and sizes are kept for a second by default, here and in the
+    kernel: what is written to it is seen within two.
 
     The mount has a process of its own. A store object stays in this process, where a thread reads it, so
     files of the mount must not be mapped into memory here (`mmap`, `numpy.memmap`): in another process they
@@ -126,8 +132,8 @@ def mount(
         with zarrfuse.mount(zarr.storage.MemoryStore(...), "mnt", view="images") as mnt:
             subprocess.run(["viewer", mnt / "image.tiff"])
 
-    Raises `zarrfuse.errors.MountError` with the reason, `ValueError` for an unknown view or format, and
-    `TypeError` for what is no source.
+    Raises `zarrfuse.errors.MountError` with the reason, `ValueError` for an unknown view or format, or a
+    number that is none, and `TypeError` for what is no source.
     """
     from zarrfuse.config import (  # noqa: PLC0415  # as below
         FOLDER_TTL_S,
@@ -135,6 +141,7 @@ def mount(
         VIEWS,
         MountConfig,
         RemoteConfig,
+        ShownAccess,
     )
     from zarrfuse.mounts.in_python import mounted  # noqa: PLC0415  # `import zarrfuse` stays fast
 
@@ -143,6 +150,12 @@ def mount(
     for name in formats or ():
         if name not in FORMATS:
             raise ValueError(f"the format {name!r} is not one of {', '.join(FORMATS)}")
+    for name, number, largest in (
+        *(("uid", uid, 2**32 - 2), ("gid", gid, 2**32 - 2)),
+        *(("umask", umask, 0o777), ("fmask", fmask, 0o777), ("dmask", dmask, 0o777)),
+    ):
+        if number is not None and not 0 <= number <= largest:
+            raise ValueError(f"the {name} {number} is not between 0 and {largest}")
     is_named = isinstance(source, str | os.PathLike)
     config = MountConfig(
         source="",
@@ -150,6 +163,9 @@ def mount(
         view=view,
         options=tuple(options),
         allow_other=allow_other,
+        shown_access=ShownAccess(
+            uid, gid, umask if fmask is None else fmask, umask if dmask is None else dmask
+        ),
         follow_symlinks=follow_symlinks,
         xattrs=xattrs,
         cache_ttl_s=cache_ttl,

@@ -25,6 +25,8 @@ VIEWS = {
 
 DEFAULT_VIEW = "chunks"
 
+LOG_FORMATS = ("text", "json")
+
 FORMATS = ("tiff", "npy", "png", "ome")
 """The renderings of the `images` view: arrays and chunks, arrays, pictures of arrays, pyramids."""
 
@@ -72,6 +74,23 @@ class RemoteConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownAccess:
+    """Owner and modes that a mount shows in place of the stored ones; None: those that are stored.
+
+    Attributes:
+        uid: The owner of everything.
+        gid: Its group.
+        file_mask: The permission bits that files have not; they have all others.
+        folder_mask: The same of folders.
+    """
+
+    uid: int | None = None
+    gid: int | None = None
+    file_mask: int | None = None
+    folder_mask: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MountConfig:
     """One mount. Paths are absolute; times are in seconds; sizes in bytes."""
 
@@ -85,6 +104,7 @@ class MountConfig:
     """The folder of spool files; None: the workspace of the store."""
     foreground: bool = False
     allow_other: bool = False
+    shown_access: ShownAccess = field(default_factory=ShownAccess)
     follow_symlinks: bool = False
     xattrs: bool = False
     cache_ttl_s: float | None = None
@@ -96,6 +116,10 @@ class MountConfig:
     remote: RemoteConfig = field(default_factory=RemoteConfig)
     """How a URL is asked; for what the mount has, too, see `asking`."""
     log_file: str | None = None
+    metrics: str | None = None
+    """HOST:PORT or PORT where counters are served to Prometheus; None: nowhere."""
+    log_format: str = "text"
+    """Or `json`: an object for each line."""
     verbose: bool = False
     tuning: Tuning = field(default_factory=Tuning)
 

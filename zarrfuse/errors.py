@@ -109,6 +109,12 @@ class Denied(ZarrfuseError):
     errno = errno.EACCES
 
 
+class NotPermitted(ZarrfuseError):
+    """A change of an owner or mode that the options of the mount decide."""
+
+    errno = errno.EPERM
+
+
 class TimedOut(ZarrfuseError):
     """The store does not answer in time."""
 

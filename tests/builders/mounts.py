@@ -119,6 +119,13 @@ def info(mountpoint: Path, path: str) -> dict[str, Any]:
     return json.loads((mountpoint / ".zarrfuse/info" / path).read_bytes())
 
 
+def options_of(mountpoint: Path) -> set[str]:
+    """The options of a mount as the kernel tells them."""
+    with open("/proc/self/mountinfo") as table:
+        [line] = [line for line in table if f" {mountpoint} " in line]
+    return set(line.split()[5].split(","))
+
+
 def getfattr(path: Path) -> dict[str, str]:
     """What `getfattr -d` prints as text."""
     done = subprocess.run(

@@ -2,11 +2,14 @@
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from builders.namespaces import in_namespace
 
 STRANGER = 65534
 OWNER = 12345
@@ -42,3 +45,33 @@ def public_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder)
+
+
+_AS_STRANGER = """
+import encodings.ascii, os, pkgutil, sys
+import zarrfuse.cli.app, zarrfuse.fuse.operations, zarrfuse.mounts.daemon
+import zarrfuse.stores, zarrfuse.transactions, zarrfuse.views
+for package in (zarrfuse.stores, zarrfuse.views, zarrfuse.transactions):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        __import__(module.name)  # another user may not read this Python
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+os.umask(0o027)
+sys.exit(zarrfuse.cli.app.main())
+"""
+
+_WITH_FUSE_FOR_ALL = """
+cd "$1"
+rm -f fuse
+mknod -m 666 fuse c 10 229
+mount --bind fuse /dev/fuse
+"""
+
+
+def as_stranger(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a folder, in which everybody may mount, as they may on most machines.
+
+    `"$2" -c "$3"` in it is `zarrfuse`, run by the stranger.
+    """
+    return in_namespace(_WITH_FUSE_FOR_ALL + script, folder, sys.executable, _AS_STRANGER)

@@ -13,6 +13,7 @@ import pytest
 from builders.documents import array, concat_parts, default_keys, group
 from builders.folders import write_keys, zip_folder
 from builders.mounts import clear, wait_for, zarrfuse
+from builders.other_users import as_stranger
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root is several users")
 
@@ -263,28 +264,7 @@ def test_what_becomes_private_while_it_is_known_is_not_opened(writable: Path) ->
     assert by_nobody("cat", writable / "c/1/1") == "Permission denied"
 
 
-AS_NOBODY = """
-import encodings.ascii, os, pkgutil, sys
-import zarrfuse.cli.app, zarrfuse.fuse.operations, zarrfuse.mounts.daemon
-import zarrfuse.stores, zarrfuse.transactions, zarrfuse.views
-for package in (zarrfuse.stores, zarrfuse.views, zarrfuse.transactions):
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        __import__(module.name)  # another user may not read this Python
-os.setgroups([])
-os.setresgid(65534, 65534, 65534)
-os.setresuid(65534, 65534, 65534)
-os.umask(0o027)
-sys.exit(zarrfuse.cli.app.main())
-"""
-
-
 AS_THEM = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
-WITH_FUSE_FOR_ALL = """
-cd "$1"
-rm -f fuse
-mknod -m 666 fuse c 10 229
-mount --bind fuse /dev/fuse
-"""
 READ_AND_WRITE = f"""
 "$2" -c "$3" mount theirs mnt --read-write
 {AS_THEM} sh -c '
@@ -311,18 +291,6 @@ fusermount3 -u mnt
 """
 
 
-def in_namespace(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script in which everybody may mount, as they may on most machines."""
-    arguments = [WITH_FUSE_FOR_ALL + script, "sh", str(folder), sys.executable, AS_NOBODY]
-    return subprocess.run(
-        ["unshare", "-m", "--propagation", "private", "sh", "-ec", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def test_user_whom_only_an_acl_admits_reads_through_a_mount_of_their_own(folder: Path) -> None:
     store, mountpoint = folder / "named", folder / "mnt"
     store.mkdir()
@@ -336,7 +304,7 @@ def test_user_whom_only_an_acl_admits_reads_through_a_mount_of_their_own(folder:
     entries = [(owner, 6, everyone), (user, 4, NOBODY), (group, 0, everyone), (mask, 4, everyone)]
     packed = b"".join(struct.pack("<HHI", *entry) for entry in [*entries, (others, 0, everyone)])
     os.setxattr(store / "by-acl", "system.posix_acl_access", struct.pack("<I", 2) + packed)
-    done = in_namespace(folder, READ_ONLY)
+    done = as_stranger(folder, READ_ONLY)
     assert done.stdout == "read\nnot read\nnot written\n", done.stderr
 
 
@@ -354,7 +322,7 @@ def test_ordinary_user_has_through_a_mount_what_a_disk_permits(folder: Path) -> 
     (store / "private").chmod(0o600)
     os.chown(store / "c/0/0", OWNER, GROUP)
     (store / "c/0/0").chmod(0o666)
-    done = in_namespace(folder, READ_AND_WRITE)
+    done = as_stranger(folder, READ_AND_WRITE)
     assert done.stdout == "own root's\nnot written\nnot read\nnobody 644\n", done.stderr
     assert (store / "own").read_bytes() == b"own more\n"
     replaced = (store / "c/0/0").stat()  # another owner and group: neither can be kept

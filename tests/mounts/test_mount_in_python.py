@@ -314,3 +314,18 @@ def test_the_url_of_a_store_is_shown_without_its_secrets(
         (row,) = (row for row in rows if f" {point} " in row)
         assert "https://host/a" in row
         assert "secret" not in row and "pass" not in row
+
+
+def test_owner_and_modes_are_shown_as_asked(image: MemoryStore, mountpoint: Path) -> None:
+    with zarrfuse.mount(image, mountpoint, uid=1, gid=2, umask=0o027, fmask=0o137) as point:
+        folder, file = (point / "a").stat(), (point / "zarr.json").stat()
+    assert (folder.st_uid, folder.st_gid, folder.st_mode & 0o7777) == (1, 2, 0o550)
+    assert (file.st_uid, file.st_gid, file.st_mode & 0o7777) == (1, 2, 0o440)
+
+
+@pytest.mark.parametrize("given", [{"uid": -1}, {"gid": 2**32 - 1}, {"umask": 0o1000}])
+def test_a_number_that_is_none_is_refused(
+    image: MemoryStore, mountpoint: Path, given: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match="is not between 0 and"):
+        zarrfuse.mount(image, mountpoint, **given)

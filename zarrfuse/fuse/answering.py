@@ -22,7 +22,8 @@ class Answering(Protocol):
     """What has handlers that are answered."""
 
     failures: Failures
-    requests: int
+    counts: dict[str, int]
+    """Requests by their kinds."""
     writable: bool
 
 
@@ -37,7 +38,7 @@ def answered(
 
     @functools.wraps(handler)
     async def wrapper(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
-        self.requests += 1
+        self.counts[request] += 1
         try:
             return await handler(self, *args, **kwargs)
         except (FUSEError, trio.Cancelled):

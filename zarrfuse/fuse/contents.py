@@ -13,8 +13,10 @@ from typing import TypeVar
 from zarrfuse.errors import ZarrfuseError, text_of
 from zarrfuse.fuse.file import File
 from zarrfuse.fuse.handle import Handle
+from zarrfuse.fuse.shown import SET_ID
 from zarrfuse.fuse.workers import SLOWEST_STORE, Workers
-from zarrfuse.stores.base import Reader
+from zarrfuse.stores.access import Change
+from zarrfuse.stores.base import Reader, Writer
 
 log = logging.getLogger(__name__)
 
@@ -24,10 +26,14 @@ _LARGEST_READ = 1 << 20  # no kernel asks for more at once
 
 
 class Contents:
-    """Uses the contents of open files, and counts the bytes that are read and written."""
+    """Uses the contents of open files, and counts the bytes that are read and written.
 
-    def __init__(self, workers: Workers) -> None:
+    `drops_set_id`: whether writing takes setuid and setgid away. Else the kernel asks for that.
+    """
+
+    def __init__(self, workers: Workers, *, drops_set_id: bool = False) -> None:
         self._workers = workers
+        self._drops_set_id = drops_set_id
         self._buffer = memoryview(bytearray(_LARGEST_READ))
         self.bytes_read = 0
         self.bytes_written = 0
@@ -60,12 +66,12 @@ class Contents:
 
     async def write(self, handle: Handle, offset: int, data: bytes) -> None:
         """Write to an open file: all of it, or an error."""
-        await self._change(handle, lambda: handle.writer().write(data, offset))
+        await self._change(handle, lambda: self._writer(handle).write(data, offset))
         self.bytes_written += len(data)
 
     async def truncate(self, handle: Handle, size: int) -> None:
         """Set the size of an open file, in bytes."""
-        await self._change(handle, lambda: handle.writer().truncate(size))
+        await self._change(handle, lambda: self._writer(handle).truncate(size))
         handle.file.is_broken = handle.file.is_broken and size > 0
 
     async def _change(self, handle: Handle, change: Callable[[], None]) -> None:
@@ -78,6 +84,15 @@ class Contents:
         except BaseException:
             file.is_broken = not file.is_live
             raise
+
+    def _writer(self, handle: Handle) -> Writer:
+        """What the bytes of a handle are written to; called in a thread."""
+        writer = handle.writer()
+        if self._drops_set_id and writer.is_live and writer.access is not None:
+            mode = writer.access.mode
+            if mode & SET_ID:
+                writer.change(Change(mode=mode & ~SET_ID))
+        return writer
 
     # -- in threads ----------------------------------------------------------------------------
 

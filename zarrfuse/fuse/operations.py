@@ -7,7 +7,9 @@ copies a reply before anything else runs, so one buffer and one pair of attribut
 import errno
 import os
 import stat
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -15,7 +17,8 @@ import pyfuse3
 import trio
 from pyfuse3 import FUSEError
 
-from zarrfuse.config import Tuning
+from zarrfuse import clock
+from zarrfuse.config import ShownAccess, Tuning
 from zarrfuse.errors import Denied, NotFound, NotSupported, ReadOnly
 from zarrfuse.fuse.answering import answered, changing
 from zarrfuse.fuse.attributes import Attributes
@@ -27,7 +30,9 @@ from zarrfuse.fuse.interrupts import interruptible
 from zarrfuse.fuse.listing import is_hidden
 from zarrfuse.fuse.names import Names
 from zarrfuse.fuse.nodes import Node, Nodes
+from zarrfuse.fuse.page_cache import forget_in_kernel
 from zarrfuse.fuse.replies import OWN_OFFSETS, Replies
+from zarrfuse.fuse.shown import Shown
 from zarrfuse.fuse.storing import Storing
 from zarrfuse.fuse.workers import Workers
 from zarrfuse.stores.access import Access, Change, made_by
@@ -41,7 +46,7 @@ class Operations(pyfuse3.Operations):
 
     `ttl_s`: how long the kernel may cache dentries and attributes, in seconds. `xattrs`: whether there are
     extended attributes. `about`: members of `.zarrfuse/status.json` before its counters; `counted`: returns
-    those of caches and servers. `lists_all`: see `Store.lists_all`.
+    those of caches and servers. `lists_all`: see `Store.lists_all`. `shown`: see `Shown`.
     """
 
     supports_dot_lookup = False  # inode numbers mean nothing once they are forgotten
@@ -60,23 +65,25 @@ class Operations(pyfuse3.Operations):
         about: Mapping[str, Any] | None = None,
         counted: Callable[[], Mapping[str, Any]] | None = None,
         lists_all: bool = True,
+        shown: ShownAccess | None = None,
     ) -> None:
         super().__init__()
         tuning = tuning or Tuning()
         self.writable = writable
         self.failures = Failures(writable=writable)
-        self.requests = 0
+        self.counts: dict[str, int] = defaultdict(int)
         self._workers = Workers(tuning.threads, tuning.store_timeout_s)
         self._nodes = Nodes(RootWithControl(root, ControlFolder(self.status, root)), root_entry)
         self._folders = Folders(self._nodes, self._workers, ttl_s, lists_all=lists_all)
-        self._contents = Contents(self._workers)
+        self._shown = Shown(shown)
+        self._contents = Contents(self._workers, drops_set_id=not self._shown.is_stored)
         parts = self._nodes, self._folders, self._contents
         self._attributes = Attributes(*parts)
         self._storing = Storing(*parts)
         self._files = Files(*parts, self._storing, pushed_bytes=tuning.pushed_bytes)
         self._handles = self._files.handles
         self._names = Names(self._nodes, self._folders, self._files, self._storing)
-        self._replies = Replies(ttl_s, self.failures.note, writable=writable)
+        self._replies = Replies(ttl_s, self.failures.note, writable=writable, shown=self._shown)
         self.interrupts = self._workers.interrupts
         self._space = space
         self._xattrs = xattrs
@@ -91,6 +98,13 @@ class Operations(pyfuse3.Operations):
             await pyfuse3.main(min_tasks=1, max_tasks=most_requests)
             nursery.cancel_scope.cancel()
 
+    def outdate(self) -> None:
+        """Let all that is kept of the store count as old, here and in the kernel."""
+        clock.outdate_all()
+        threading.Thread(
+            target=forget_in_kernel, args=(self._nodes.all(),), name="zarrfuse-outdate", daemon=True
+        ).start()
+
     @property
     def busy(self) -> bool:
         """Whether store calls are running in threads."""
@@ -98,15 +112,18 @@ class Operations(pyfuse3.Operations):
 
     def status(self) -> dict[str, Any]:
         """The content of `.zarrfuse/status.json`; sizes in bytes, times in seconds."""
+        counts = dict(self.counts)
         written = {"read_write": True, "bytes_written": self._contents.bytes_written}
         return {
             **self._about,
             "uptime_s": round(time.monotonic() - self._started, 3),
-            "requests": self.requests,
-            "bytes_read": self._contents.bytes_read,
+            "requests": sum(counts.values()),
+            "requests_by_kind": counts,
+            "bytes_read": self._contents.bytes_read + self._files.page_cache.pushed_bytes,
             "kernel_lookups": self._nodes.lookups,
             "open_files": len(self._handles),
             "open_folders": len(self._folders.handles),
+            "store_calls": self._workers.latencies.status(),
             **({} if self._counted is None else self._counted()),
             **self.failures.status(),
             **(written if self.writable else {}),
@@ -172,17 +189,18 @@ class Operations(pyfuse3.Operations):
         node = self._nodes[inode]
         if node.parent is not None:
             self._names.check(node.parent, node.name, ReadOnly)
-        if fields.update_size and fh is not None:
-            await self._contents.truncate(self._handles[fh], attr.st_size)
-        elif fields.update_size:
-            await self._files.set_size(node, attr.st_size)
-        change = Change(
+        asked = Change(
             attr.st_mtime_ns if fields.update_mtime else None,
             stat.S_IMODE(attr.st_mode) if fields.update_mode else None,
             attr.st_uid if fields.update_uid else None,
             attr.st_gid if fields.update_gid else None,
             attr.st_atime_ns if fields.update_atime else None,
         )
+        change = self._shown.stored(asked, node.entry)
+        if fields.update_size and fh is not None:
+            await self._contents.truncate(self._handles[fh], attr.st_size)
+        elif fields.update_size:
+            await self._files.set_size(node, attr.st_size)
         if change != Change():
             await self._attributes.set(node, change)
         await self._attributes.refresh(node)
@@ -252,7 +270,8 @@ class Operations(pyfuse3.Operations):
         """Create a file and open it."""
         parent, text = self._nodes[parent_inode], os.fsdecode(name)
         self._names.check(parent, text)
-        given = made_by(Access(mode & 0o7777, ctx.uid, ctx.gid), parent.entry.access)
+        asked = Access(mode & self._shown.file_bits, ctx.uid, ctx.gid)
+        given = made_by(asked, parent.entry.access)
         info, node = await self._files.create(parent, text, flags, given)
         return info, self._told(node)
 
@@ -269,7 +288,7 @@ class Operations(pyfuse3.Operations):
         except BaseException:  # awaited below: what is raised in here carries this one along
             pass
         else:
-            self.requests += 1
+            self.counts["read"] += 1
             return data
         return await self._read_waiting(fh, off, size)
 

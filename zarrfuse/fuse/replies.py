@@ -5,7 +5,6 @@ else runs. Used by `operations`.
 """
 
 import os
-import stat
 import time
 from collections.abc import Callable
 
@@ -14,8 +13,10 @@ import pyfuse3
 from zarrfuse.errors import Corrupt
 from zarrfuse.fuse.folders import OpenFolder
 from zarrfuse.fuse.nodes import Node, Nodes, is_same
+from zarrfuse.fuse.shown import Shown
 from zarrfuse.stores.access import Access
 from zarrfuse.stores.base import UNKNOWN_SIZE, Entry, Kind
+from zarrfuse.views.control_files import own_access
 
 OWN_OFFSETS = 2
 """How many offsets "." and ".." take, before those of the names."""
@@ -31,7 +32,7 @@ class Replies:
     """Makes replies that the kernel may cache for `ttl_s` seconds.
 
     `failed`: called with the request and the error for a name that cannot be shown. `writable`: if false,
-    modes are shown without write permissions.
+    modes are shown without write permissions. `shown`: owners and modes in place of the stored ones.
     """
 
     def __init__(
@@ -40,16 +41,18 @@ class Replies:
         failed: Callable[[str, BaseException], int],
         *,
         writable: bool = False,
+        shown: Shown | None = None,
     ) -> None:
         self._ttl_s = min(ttl_s, _FOREVER_S)
         self._failed = failed
         self._begun_at_ns = time.time_ns()
-        self._shown = 0o7777 if writable else 0o7555
+        self._shown = shown or Shown()
+        self._bits = 0o7777 if writable else 0o7555
         self._own_file = Access(0o644, os.getuid(), os.getgid())
         self._own_folder = Access(0o755, os.getuid(), os.getgid())
         self._file = self._blank(4096)
         self._file_access: Access | None = None
-        self._give(self._file, stat.S_IFREG, self._own_file)
+        self._give(self._file, Kind.FILE, self._own_file)
         self._folder = self._blank(_DIRECTORY_BLOCK)
         self._link = self._blank(4096)
         self.nothing = pyfuse3.EntryAttributes()
@@ -66,8 +69,13 @@ class Replies:
         attributes.entry_timeout = attributes.attr_timeout = self._ttl_s
         return attributes
 
-    def _give(self, filled: pyfuse3.EntryAttributes, type_: int, access: Access) -> None:
-        filled.st_mode = type_ | access.mode & self._shown
+    def _give(self, filled: pyfuse3.EntryAttributes, kind: Kind, access: Access) -> None:
+        if access is not own_access():  # a control file that is nobody's else
+            access = self._shown.of(access, kind)
+        self._give_stored(filled, kind, access)
+
+    def _give_stored(self, filled: pyfuse3.EntryAttributes, kind: Kind, access: Access) -> None:
+        filled.st_mode = kind | access.mode & self._bits
         filled.st_uid = access.uid
         filled.st_gid = access.gid
 
@@ -115,9 +123,7 @@ class Replies:
     def _unlike_files(self, entry: Entry, *, live: bool) -> pyfuse3.EntryAttributes:
         """The attributes of what is not a stored file: type, mode, owner, and time-outs."""
         kind, access = entry.kind, entry.access
-        if entry.denied:
-            access = self._own_file._replace(mode=0)
-        elif kind is Kind.LINK:
+        if kind is Kind.LINK:
             access = (access or self._own_file)._replace(mode=0o777)
         own = self._own_folder if kind is Kind.FOLDER else self._own_file
         if live or kind is Kind.FILE:
@@ -126,7 +132,10 @@ class Replies:
                 filled.entry_timeout = filled.attr_timeout = 0
         else:
             filled = self._folder if kind is Kind.FOLDER else self._link
-        self._give(filled, kind, access or own)
+        if entry.denied:
+            self._give_stored(filled, kind, self._own_file._replace(mode=0))
+        else:
+            self._give(filled, kind, access or own)
         return filled
 
     def space(self, total: int, free: int) -> pyfuse3.StatvfsData:

@@ -21,6 +21,7 @@ from outcome import Outcome
 
 from zarrfuse.errors import Interrupted, TimedOut, guarded
 from zarrfuse.fuse.interrupts import ENDED, Interrupts
+from zarrfuse.fuse.latencies import Latencies
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,7 @@ class Workers:
         """Running calls that are not long, in the order of their beginning."""
         self._long = 0
         self._is_watched = False
+        self.latencies = Latencies()
         self.busy = 0
         """The number of running calls."""
 
@@ -190,6 +192,7 @@ class Workers:
     def _end(self, call: _Call) -> None:
         """Free the thread of a call."""
         assert self._limiter is not None
+        self.latencies.add(time.monotonic() - call.since)
         if call.share is not None:
             call.share.lost -= call.is_lost
             call.share.limiter.release_on_behalf_of(call)

@@ -11,6 +11,7 @@ Used by `fuse`, which serves it like any other folder. A file is rendered when i
 """
 
 import errno
+import functools
 import json
 import os
 import time
@@ -35,8 +36,12 @@ class LiveReader(Literal):
     """Bytes that were rendered for this opening of the file."""
 
 
-def _own() -> Access:
-    """The owner of the daemon alone may read it: it has facts on private files, too."""
+@functools.cache
+def own_access() -> Access:
+    """The access of control files that the user of the daemon alone may read, whatever the mount shows.
+
+    They have facts on private files, too. They are recognized by this object.
+    """
     return Access(0o600, os.geteuid(), os.getegid())
 
 
@@ -69,7 +74,7 @@ class ControlFolder(_Live):
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`; never waits."""
         if name == "status.json":
-            return Entry(name, Kind.FILE, len(self._render()), time.time_ns(), access=_own())
+            return Entry(name, Kind.FILE, len(self._render()), time.time_ns(), access=own_access())
         if name == "info":
             return Entry(name, Kind.FOLDER, 0, time.time_ns())
         raise NotFound(f"no control file {name}")
@@ -104,7 +109,7 @@ class InfoFolder(_Live):
     def lookup(self, name: str, *, wait: bool = True) -> Entry:
         """See `views.base.Folder`."""
         if name == NODES_NAME:  # its size would be the whole walk
-            return Entry(name, Kind.FILE, 0, time.time_ns(), access=_own())
+            return Entry(name, Kind.FILE, 0, time.time_ns(), access=own_access())
         entry = self._of.lookup(name, wait=wait)
         if entry.kind is Kind.LINK:
             raise NotFound(f"{name} in {self.path} is a symlink: its target has the facts")
