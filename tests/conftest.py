@@ -4,6 +4,7 @@ Every mount is served by a process of its own: a test that reads a mount from th
 serves it would wait for itself.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -21,6 +22,12 @@ __all__ = ["bucket", "clear", "drop_caches", "object_server", "wait_for", "zarrf
 pytest_plugins = ("sampling", "fuse_connections")
 
 Mounter = Callable[..., Path]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def folder_of_states(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Logs of daemons in the background are not written to that of the user."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("states"))
 
 
 @pytest.fixture(scope="session", autouse=True)

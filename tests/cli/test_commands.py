@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -265,13 +266,61 @@ def test_the_doctor_looks_at_what_a_mount_needs() -> None:
     assert all(line.startswith("ok    ") for line in done.stdout.splitlines())
     for words in ("kernel", "/dev/fuse", "fusermount3", "allow-other", "pyfuse3", "zarrfuse"):
         assert words in done.stdout
+    can, cannot = re.findall(r"codecs that can(?: be decoded|not): (.*)", done.stdout)
+    assert {"zstd", "imagecodecs_jpeg", "numcodecs.zlib"} <= set(can.split(", "))
+    assert "zarrs.optional" in cannot.split(", ")
+
+
+LACKING = """
+import importlib.util, importlib.metadata, sys
+version, find_spec = importlib.metadata.version, importlib.util.find_spec
+def lacks(name):
+    if name == sys.argv[1]:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return version(name)
+importlib.metadata.version = lacks
+importlib.util.find_spec = lambda name: None if name == sys.argv[1] else find_spec(name)
+from zarrfuse.cli.app import run
+run(["doctor"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "code", "said"),
+    [
+        ("msgspec", 1, "look  msgspec: is missing: pip install msgspec"),
+        ("h5py", 0, "ok    no h5py: pip install 'zarrfuse[hdf5]' installs it"),
+        ("imagecodecs", 0, "imagecodecs_lzw, "),
+    ],
+)
+def test_the_doctor_names_what_is_lacking(package: str, code: int, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LACKING, package], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert said in done.stdout
+    if package == "imagecodecs":
+        [line] = [line for line in done.stdout.splitlines() if "codecs that cannot" in line]
+        assert said in line
 
 
 def test_the_version_is_printed() -> None:
     assert zarrfuse("--version").stdout == f"zarrfuse {__version__}\n"
 
 
-COMMANDS = ["mount", "unmount", "info", "check", "index", "export", "demo", "doctor"]
+COMMANDS = [
+    "mount",
+    "unmount",
+    "status",
+    "config",
+    "install-units",
+    "info",
+    "check",
+    "index",
+    "export",
+    "demo",
+    "doctor",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -281,11 +330,13 @@ def test_every_command_explains_itself(command: str) -> None:
 
 def test_help_has_a_whole_sentence_for_each_command() -> None:
     told = zarrfuse("--help").stdout
-    assert re.findall(r"^  ([a-z]+)  ", told.partition("Commands:")[2], re.MULTILINE) == COMMANDS
+    assert re.findall(r"^  ([a-z-]+)  ", told.partition("Commands:")[2], re.MULTILINE) == COMMANDS
     assert "..." not in told.partition("Commands:")[2]
 
 
-@pytest.mark.parametrize("command", ["unmount", "info", "check", "index", "demo"])
+@pytest.mark.parametrize(
+    "command", ["unmount", "status", "config", "info", "check", "index", "demo"]
+)
 def test_an_empty_path_is_not_taken_for_this_folder(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

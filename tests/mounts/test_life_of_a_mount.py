@@ -79,7 +79,7 @@ def test_in_the_foreground_it_stays_until_it_is_unmounted(source: Path, served: 
     assert "Traceback" not in daemon.text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_unmounts(source: Path, served: Served, number: signal.Signals) -> None:
     daemon = served(source)
     daemon.process.send_signal(number)

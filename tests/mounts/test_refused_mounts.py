@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from builders.documents import group
-from builders.mounts import COMMAND, clear, wait_for, zarrfuse
+from builders.mounts import COMMAND, clear, options_of, wait_for, zarrfuse
+from builders.namespaces import in_namespace
 from builders.processes import processes_about
 
 from zarrfuse.mounts import kernel_mounts
@@ -130,7 +131,7 @@ class TestMount:
     def test_with_an_option_that_nobody_knows(
         self, source: Path, mountpoint: Path, foreground: Sequence[str]
     ) -> None:
-        said = refusal("mount", source, mountpoint, "-o", "frobnicate", *foreground)
+        said = refusal("mount", source, mountpoint, "-o", "frobnicate", *foreground, code=2)
         assert "frobnicate" in said
         assert_not_mounted(mountpoint)
 
@@ -186,13 +187,6 @@ def test_a_folder_that_is_not_empty_is_mounted_on_when_asked_to(
     assert os.listdir(mountpoint) == ["hidden meanwhile"]
 
 
-def options_of(mountpoint: Path) -> set[str]:
-    """The options of a mount as the kernel tells them."""
-    with open("/proc/self/mountinfo") as table:
-        [line] = [line for line in table if f" {mountpoint} " in line]
-    return set(line.split()[5].split(","))
-
-
 def test_options_of_the_kernel_are_passed_on(source: Path, mountpoint: Path) -> None:
     zarrfuse("mount", source, mountpoint, "-o", "noatime,nodev", "-o", "nosuid,noexec,,ro")
     assert {"noatime", "nodev", "nosuid", "noexec", "ro"} <= options_of(mountpoint)
@@ -243,22 +237,6 @@ def open_to_all() -> Iterator[Path]:
         (folder / "mnt").mkdir()
         yield folder
         clear(folder)
-
-
-def in_namespace(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a shell script with its own kernel_mounts, as root; `$@` are the arguments."""
-    if os.geteuid() or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
-        pytest.skip("only root may make a mount namespace")
-    return subprocess.run(
-        ["unshare", "-m", "--propagation", "private", "sh", "-ec", script, "sh"]
-        + [str(argument) for argument in arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
 
 
 def may_nobody_run_python() -> bool:
@@ -378,7 +356,7 @@ def test_another_user_may_mount_read_and_unmount(open_to_all: Path) -> None:
 
 
 def test_no_daemon_outlives_a_refusal(source: Path, mountpoint: Path) -> None:
-    refusal("mount", source, mountpoint, "-o", "frobnicate")
+    refusal("mount", source, mountpoint, "-o", "frobnicate", code=2)
     wait_for(lambda: not processes_about(mountpoint))
 
 

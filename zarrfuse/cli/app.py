@@ -10,25 +10,30 @@ import sys
 from typing import Annotated, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from zarrfuse import __version__
 from zarrfuse.cli.arguments import path_argument
 from zarrfuse.cli.check import check
+from zarrfuse.cli.config import config
 from zarrfuse.cli.export import export
 from zarrfuse.cli.index import index
+from zarrfuse.cli.install_units import install_units
 from zarrfuse.cli.mount import mount, unmount
+from zarrfuse.cli.mount_command import MountCommand
 from zarrfuse.cli.remote import RemoteOptions, with_remote_options
 from zarrfuse.cli.saying import say
+from zarrfuse.cli.status import status
 from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
 EXIT_NO_ZARR = 2
+_OF_MOUNT_FUSE = 4  # SOURCE MOUNTPOINT -o OPTIONS
 
 app = typer.Typer(
     name="zarrfuse",
     help="Mount a Zarr store as ordinary files.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -37,12 +42,31 @@ app = typer.Typer(
 
 def main() -> None:
     """The `zarrfuse` command."""
+    run(_with_command(sys.argv[1:]))
+
+
+def _with_command(arguments: list[str]) -> list[str]:
+    """The arguments with the command, which mount.fuse(8) leaves out: SOURCE MOUNTPOINT -o OPTIONS."""
+    if len(arguments) == _OF_MOUNT_FUSE and arguments[2] == "-o" and arguments[0] not in commands():
+        return ["mount", *arguments]
+    return arguments
+
+
+def commands() -> dict[str, TyperCommand]:
+    """The commands by their names."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group.commands  # type: ignore[return-value]
+
+
+def run(arguments: list[str]) -> NoReturn:
+    """Run the command of some arguments, and end the process."""
     for stream in (sys.stdout, sys.stderr):  # names of files need not be UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         try:
-            app(prog_name="zarrfuse")
+            sys.exit(app(arguments, prog_name="zarrfuse"))
         finally:
             if sys.stdout is not None:  # None if standard output was closed from the beginning
                 sys.stdout.flush()  # here, because an error at exit would print a traceback
@@ -78,15 +102,18 @@ def _top(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
+            "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
 ) -> None:
     """Mount a Zarr store as ordinary files."""
 
 
-app.command()(mount)
+app.command(cls=MountCommand)(mount)
 app.command()(unmount)
+app.command()(status)
+app.command(cls=MountCommand)(config)
+app.command()(install_units)
 
 
 @app.command()
@@ -97,7 +124,7 @@ def info(
     *,
     remote: RemoteOptions,
 ) -> None:
-    """Print the tree of nodes in PATH, or what a mount knows of a file.
+    """Print the nodes in PATH, or what a mount knows of a file.
 
     Exits with 2 if there is no Zarr, or its root cannot be loaded.
     """

@@ -10,16 +10,14 @@ def path_argument(name: str, help_: str) -> Any:
     return typer.Argument(metavar=name, help=help_, callback=_not_empty)
 
 
-def _not_empty(path: str) -> str:
-    """Refuse an empty path: it is an unset variable, not the current folder."""
-    if not path:
+def _not_empty(path: str | None) -> str | None:
+    """Refuse an empty path: it is an unset variable, not the current folder. None: not given."""
+    if path == "":
         raise typer.BadParameter("must not be empty")
     return path
 
 
-Source = Annotated[
-    str,
-    path_argument(
-        "SOURCE", "A folder, a .zip or .ozx file, s3://BUCKET/PREFIX, or https://HOST/PATH."
-    ),
-]
+SOURCE = path_argument(
+    "SOURCE", "A folder, a .zip or .ozx file, s3://BUCKET/PREFIX, or https://HOST/PATH."
+)
+Source = Annotated[str, SOURCE]

@@ -1,21 +1,24 @@
 """`zarrfuse doctor`: whether this machine can mount, and what to do if not. Used by `cli`."""
 
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import re
 import shutil
 import subprocess
+import warnings
 from collections.abc import Iterator
 
 from zarrfuse import __version__
+from zarrfuse.mounts.logs import described
+from zarrfuse.spec.image_codecs import IMAGE_CODECS
+from zarrfuse.spec.known_codecs import KNOWN
 from zarrfuse.stores.local.beneath import OPENAT2
 
-_PACKAGES = (
-    *("pyfuse3", "trio", "msgspec"),
-    *("numpy", "tifffile", "zarr", "numcodecs", "google-crc32c", "cachetools"),
-)
-_EXTRAS = {"obstore": "object", "imagecodecs": "codecs"}
+_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)[^;]*(?:; *extra == '(?P<extra>\w+)')?")
+_NOT_FOR_USERS = frozenset({"all", "test", "bench", "lint", "scverse"})
+_MOUNT_HELPER = "/sbin/mount.zarrfuse"
 _OLDEST_KERNEL = (5, 12)  # openat2 with RESOLVE_CACHED
 
 Finding = tuple[bool, str, str]
@@ -44,18 +47,60 @@ def findings() -> Iterator[Finding]:
         "--allow-other may be used",
         "add the line user_allow_other to /etc/fuse.conf, if others should read mounts",
     )
+    yield True, f"the log of a daemon goes to {described()}", ""
     yield True, f"Python {platform.python_version()}", ""
     yield True, f"zarrfuse {__version__}", ""
-    for package in _PACKAGES:
+    yield from _packages()
+    yield from _codecs()
+    if not os.path.exists(_MOUNT_HELPER):
+        yield True, f"no {_MOUNT_HELPER}: mount(8) and fstab need one, see docs/mount.md", ""
+
+
+def _packages() -> Iterator[Finding]:
+    """What zarrfuse needs, and what it can use."""
+    found = filter(None, map(_REQUIREMENT.match, importlib.metadata.requires("zarrfuse") or ()))
+    extras = {each["name"]: each["extra"] for each in found if each["extra"] not in _NOT_FOR_USERS}
+    for name, extra in extras.items():
         try:
-            yield True, f"{package} {importlib.metadata.version(package)}", ""
+            yield True, f"{name} {importlib.metadata.version(name)}", ""
         except importlib.metadata.PackageNotFoundError:
-            yield False, package, f"pip install {package}"
-    for package, extra in _EXTRAS.items():
+            if extra is None:
+                yield False, name, f"is missing: pip install {name}"
+            else:
+                yield True, f"no {name}: pip install 'zarrfuse[{extra}]' installs it", ""
+
+
+def _codecs() -> Iterator[Finding]:
+    """Which codecs `images` can decode, and what reads arrays in Python."""
+    try:
+        from zarr.registry import get_codec_class  # noqa: PLC0415  # 0.3 s
+    except ImportError:
+        return  # it was named before
+    can: list[str] = []
+    cannot: list[str] = []
+    for name in KNOWN:
         try:
-            yield True, f"{package} {importlib.metadata.version(package)}", ""
-        except importlib.metadata.PackageNotFoundError:
-            yield True, f"no {package}: pip install 'zarrfuse[{extra}]' installs it", ""
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                get_codec_class(name)
+            is_there = _has_library(name)
+        except Exception:  # whatever a codec's package raises
+            is_there = False
+        (can if is_there else cannot).append(name)
+    yield True, f"codecs that can be decoded: {', '.join(can)}", ""
+    if cannot:
+        yield True, f"codecs that cannot: {', '.join(cannot)}", ""
+
+
+def _has_library(codec: str) -> bool:
+    """Whether the library that a codec calls is installed."""
+    if codec in IMAGE_CODECS:
+        return importlib.util.find_spec("imagecodecs") is not None
+    if codec.startswith("numcodecs."):
+        from numcodecs.registry import codec_registry, entries  # noqa: PLC0415  # with zarr
+
+        return bool({codec.removeprefix("numcodecs.")} & (codec_registry.keys() | entries.keys()))
+    return True
 
 
 def run() -> bool:

@@ -46,7 +46,7 @@ def export(
     *,
     remote: RemoteOptions,
 ) -> None:
-    """Write ARRAY to FOLDER as files that are TIFF or HDF5, and shards.
+    """Write ARRAY to FOLDER as TIFF or HDF5 files, and shards.
 
     They are the chunks of a Zarr array. The exit code is 2 if ARRAY is no array, or cannot be opened.
     """

@@ -14,11 +14,6 @@ import typer
 
 from zarrfuse.config import RemoteConfig
 
-# Options of mount(8), fuse(8) and systemd that have a value; all others are settings of the source.
-_OF_MOUNT = re.compile(
-    r"x-[\w.-]+|comment|context|fscontext|defcontext|rootcontext|fsname|subtype|uid|gid|umask|blksize"
-    r"|max_\w+|fd|rootmode|user_id|group_id|modules|subdir|iosize|clone_fd|\w+_timeout|retry"
-)
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([^\r\n]*)")
 
 
@@ -84,17 +79,6 @@ def with_remote_options(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(parameter)
     with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     return with_options
-
-
-def split_options(words: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(options of the mount, settings of the source) of the words of `-o`."""
-    options: list[str] = []
-    settings: list[str] = []
-    for word in words:
-        name, equals, _ = word.partition("=")
-        is_of_mount = not equals or _OF_MOUNT.fullmatch(name) is not None
-        (options if is_of_mount else settings).append(word)
-    return tuple(options), tuple(settings)
 
 
 def _pair(setting: str) -> tuple[str, str]:

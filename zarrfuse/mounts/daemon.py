@@ -4,33 +4,38 @@ Owns the process: going to the background, logging, signals, limits. Used by `cl
 `kernel_mounts` checks what may be mounted.
 """
 
+import errno
 import gc
 import logging
-import logging.handlers
 import os
 import resource
-import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from typing import ClassVar, NoReturn, cast
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import NoReturn, cast
 
 import pyfuse3
 import trio
 
 from zarrfuse import __version__
-from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, VIEWS, MountConfig
+from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, VIEWS, MountConfig, ShownAccess
 from zarrfuse.decoding.memory import settle as settle_memory
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import eager
 from zarrfuse.fuse.operations import Operations
 from zarrfuse.mounts import kernel_mounts
+from zarrfuse.mounts.logs import open_log, set_level
+from zarrfuse.mounts.metrics import serve_metrics
 from zarrfuse.mounts.readiness import Said, heard
+from zarrfuse.mounts.signals import Signals
+from zarrfuse.mounts.supervisor import Supervisor
 from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
 from zarrfuse.stores.cache import ByteCache, default_cache_bytes
 from zarrfuse.stores.opening import is_url, open_store, printable_source
+from zarrfuse.stores.trust import check_trusted
 from zarrfuse.transactions.commits import Commits
 from zarrfuse.transactions.recovered_view import rolled_forward
 from zarrfuse.views.base import Folder
@@ -47,26 +52,29 @@ _SWITCH_INTERVAL_S = 5e-5  # a busy thread would else keep the event loop waitin
 # all threads wait for the store, and so do requests that have not got one.
 _MOST_REQUESTS = 500
 _GC_THRESHOLDS = (50_000, 50, 1000)
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def mount(config: MountConfig) -> str | None:
+def mount(config: MountConfig, verbose_now: Callable[[], bool] | None = None) -> str | None:
     """Mount as `config` says, and return when the mount answers; in the foreground, when it is unmounted.
 
-    Returns a sentence for the user if the source seems to hold no Zarr; in the foreground it is logged.
-    Raises `MountError` with the reason.
+    `verbose_now`: asked at a reload whether to log more. Returns a sentence for the user if the source
+    seems to hold no Zarr; in the foreground it is logged. Raises `MountError` with the reason.
     """
     # What talks to servers does not survive a fork: opened in the daemon. All else is opened here.
     store = None if is_url(config.source) and not config.foreground else _opened(config)
     kernel_mounts.check(config.source, config.mountpoint, nonempty="nonempty" in config.options)
     if store is not None and config.foreground:
-        _log_to(config)
-        serve(config, store, lambda _: log.info("%s is mounted", config.mountpoint))
+        open_log(config)
+        serve(config, store, lambda _: log.info("%s is mounted", config.mountpoint), verbose_now)
         return None
-    return _serve_in_background(config, store)
+    return _serve_in_background(config, store, verbose_now)
 
 
 def _opened(config: MountConfig) -> Store:
+    if config.spool_dir is not None:  # spool files have no names there that others could use
+        check_trusted(config.spool_dir, "spool folder", may_be_sticky=True)
+    if config.remote.cache_dir is not None and os.path.lexists(config.remote.cache_dir):
+        check_trusted(config.remote.cache_dir, "cache folder")  # for a source that has none, too
     return open_store(
         config.source,
         follow_symlinks=config.follow_symlinks,
@@ -75,16 +83,23 @@ def _opened(config: MountConfig) -> Store:
     )
 
 
-def _serve_in_background(config: MountConfig, store: Store | None) -> str | None:
+def _serve_in_background(
+    config: MountConfig, store: Store | None, verbose_now: Callable[[], bool] | None
+) -> str | None:
     receiving, sending = os.pipe()
     if os.fork() == 0:
         os.close(receiving)
-        _become_daemon(config, store, sending)
+        _become_daemon(config, store, sending, verbose_now)
     os.close(sending)
     return heard(receiving)
 
 
-def _become_daemon(config: MountConfig, store: Store | None, sending: int) -> NoReturn:
+def _become_daemon(
+    config: MountConfig,
+    store: Store | None,
+    sending: int,
+    verbose_now: Callable[[], bool] | None,
+) -> NoReturn:
     """Serve in the forked process, and end it."""
     said = Said(sending)
     try:
@@ -94,7 +109,7 @@ def _become_daemon(config: MountConfig, store: Store | None, sending: int) -> No
     except OSError as error:
         said.failed(f"the daemon failed: {text_of(error)}")
         os._exit(1)
-    serve_and_end(config, lambda: store or _opened(config), said.ready, said.failed)
+    serve_and_end(config, lambda: store or _opened(config), said.ready, said.failed, verbose_now)
 
 
 def serve_and_end(
@@ -102,6 +117,7 @@ def serve_and_end(
     opened: Callable[[], Store],
     ready: Callable[[str | None], None],
     failed: Callable[[str], None],
+    verbose_now: Callable[[], bool] | None = None,
 ) -> NoReturn:
     """Serve in this process without a terminal, then end it.
 
@@ -113,8 +129,8 @@ def serve_and_end(
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(nothing, descriptor)
-        _log_to(config)
-        serve(config, opened(), ready)
+        open_log(config)
+        serve(config, opened(), ready, verbose_now)
         status = 0
     except ZarrfuseError as error:
         log.error("%s", error)
@@ -127,10 +143,16 @@ def serve_and_end(
         os._exit(status)
 
 
-def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]) -> None:
+def serve(
+    config: MountConfig,
+    store: Store,
+    ready: Callable[[str | None], None],
+    verbose_now: Callable[[], bool] | None = None,
+) -> None:
     """Mount `store` and answer requests until it is unmounted. Raises `MountError`.
 
     `ready`: called when the mount answers, with a sentence if the store seems to hold no Zarr.
+    `verbose_now`: see `mount`.
     """
     ttl_s, longest_s = config.cache_ttl_s, PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
     if ttl_s is None or store.keeps_names:
@@ -175,19 +197,36 @@ def serve(config: MountConfig, store: Store, ready: Callable[[str | None], None]
         },
         counted=lambda: ({} if cache is None else {"cache": cache.status()}) | store.status(),
         lists_all=store.lists_all,
+        shown=config.shown_access,
     )
+    supervisor = Supervisor(printable_source(config.source), config.mountpoint)
     _settle_process()
     if VIEWS[config.view].decodes:
         settle_memory()  # here, since each thread that there is by then keeps a heap of its own
-    noted = _note_signals()
+
+    def reload() -> None:
+        verbose = config.verbose if verbose_now is None else verbose_now()
+        supervisor.reloading()
+        set_level(verbose=verbose)
+        operations.outdate()
+        if cache is not None:
+            cache.drop_all(lambda _: True)
+        log.debug("what was kept of %s counts as old", config.mountpoint)
+        supervisor.ready()
+
+    if config.metrics is not None:
+        log.info("metrics: %s", serve_metrics(config.metrics, operations.status))
+    signals = Signals(config.mountpoint, reload)
     look = _Look(config.source, shown)
     _mount(operations, config)
     mounted = kernel_mounts.mount_at(config.mountpoint)
     try:
         if config.tuning.eager:
             eager.install(busy=lambda: operations.busy)
-        trio.run(_run, operations, config, mounted, noted, lambda: ready(look.told()))
+        tasks = supervisor.watch, partial(signals.obey, mounted)
+        trio.run(_run, operations, config, mounted, tasks, lambda: ready(look.told()))
     finally:
+        supervisor.stopping()
         # It unmounts by the path, where by now there may be the mount of another daemon.
         pyfuse3.close(unmount=kernel_mounts.mount_at(config.mountpoint) == mounted)
         if commits is not None:
@@ -254,7 +293,8 @@ def _mount(operations: Operations, config: MountConfig) -> None:
         options.append("allow_other")
     if not config.read_write:
         options.append("ro")
-    if config.read_write or not _OF_OTHERS.isdisjoint(options):
+    is_shown_otherwise = config.shown_access != ShownAccess()
+    if config.read_write or is_shown_otherwise or not _OF_OTHERS.isdisjoint(options):
         options.append("default_permissions")  # else the disk checks, which knows ACLs, too
     with tempfile.TemporaryFile() as said:
         stderr = os.dup(2)
@@ -274,8 +314,13 @@ _OF_OTHERS = frozenset({"allow_other", "allow_root"})
 
 
 def _is_for_libfuse(option: str) -> bool:
-    """Whether libfuse gets an option: not those of zarrfuse, nor `rw`, which mount(8) passes by default."""
-    return option not in ("nonempty", "rw", "defaults") and not option.startswith("subtype=")
+    """Whether libfuse gets an option: not those of zarrfuse, nor what would make it less safe.
+
+    mount(8) passes `rw`, and mount.fuse3(8) `dev` and `suid`, unless told otherwise. libfuse mounts with
+    `nodev` and `nosuid`.
+    """
+    refused = ("nonempty", "rw", "defaults", "dev", "suid")
+    return option not in refused and not option.startswith("subtype=")
 
 
 def _escaped(value: str) -> str:
@@ -287,13 +332,14 @@ async def _run(
     operations: Operations,
     config: MountConfig,
     mounted: kernel_mounts.Mount | None,
-    noted: list[int],
+    tasks: Sequence[Callable[[trio.Event], Awaitable[None]]],
     ready: Callable[[], None],
 ) -> None:
     try:
         async with trio.open_nursery() as nursery:
             is_ready = trio.Event()
-            nursery.start_soon(_obey_signals, config.mountpoint, mounted, noted, is_ready)
+            for task in tasks:
+                nursery.start_soon(task, is_ready)
             nursery.start_soon(_tune_and_say_ready, config, mounted, ready, is_ready)
             await operations.serve(_MOST_REQUESTS)
             nursery.cancel_scope.cancel()
@@ -314,7 +360,8 @@ async def _tune_and_say_ready(
     is_ready: trio.Event,
 ) -> None:
     # The kernel takes its limits from our answer to INIT: what is set before that is lost.
-    if await trio.to_thread.run_sync(kernel_mounts.answer_of, config.mountpoint) != 0:
+    answer = await trio.to_thread.run_sync(kernel_mounts.answer_of, config.mountpoint)
+    if answer not in (0, errno.EACCES):  # who mounts may have left no rights to themselves
         raise MountError(f"{config.mountpoint} is mounted but does not answer")
     if mounted is not None:
         tuning = config.tuning
@@ -324,106 +371,3 @@ async def _tune_and_say_ready(
     is_ready.set()
     if VIEWS[config.view].decodes:
         threading.Thread(target=prepare, name="zarrfuse-imports", daemon=True).start()
-
-
-def _obeyed_signals() -> list[signal.Signals]:
-    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # nohup: it is to stay
-    return [number for number in _SIGNALS if number != signal.SIGHUP or not ignored]
-
-
-def _note_signals() -> list[int]:
-    """Collect signals in the returned list, except while `_obey_signals` runs.
-
-    A signal that ended the process while it mounts or unmounts would leave a dead mountpoint.
-    """
-    noted: list[int] = []
-    for number in _obeyed_signals():
-        signal.signal(number, lambda number, _: noted.append(number))
-    return noted
-
-
-async def _obey_signals(
-    mountpoint: str, mounted: kernel_mounts.Mount | None, noted: list[int], is_ready: trio.Event
-) -> None:
-    """Unmount at the first signal if nothing is in use, detach at the second, end at the third.
-
-    It begins when the mount is ready: until then the daemon itself uses it, to check that it answers.
-    """
-
-    def unmount(lazy: bool) -> None:
-        if (
-            kernel_mounts.mount_at(mountpoint) != mounted
-        ):  # detached before; there may be another by now
-            raise MountError(f"{mountpoint} is detached, and files are open")
-        kernel_mounts.unmount(mountpoint, lazy=lazy)
-
-    with trio.open_signal_receiver(*_obeyed_signals()) as signals:
-        for number in noted:
-            os.kill(os.getpid(), number)
-        await is_ready.wait()
-        count = 0
-        async for number in signals:
-            count += 1
-            log.info("%s: unmounting %s", signal.Signals(number).name, mountpoint)
-            if count > 2:
-                pyfuse3.terminate()
-                return
-            try:
-                await trio.to_thread.run_sync(unmount, count > 1)
-            except MountError as error:
-                log.warning(
-                    "%s; a %s", error, ("second signal detaches it", "third ends it")[count - 1]
-                )
-            except OSError as error:  # no descriptor or memory left for another process
-                log.warning("fusermount3 cannot be run: %s", error.strerror)
-
-
-class _OneLine(logging.Filter):
-    """Escapes line breaks and control characters, with which a name could forge lines of the log."""
-
-    _ESCAPED: ClassVar = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """See `logging.Filter`."""
-        text = record.getMessage().encode("utf-8", "backslashreplace").decode()
-        record.msg, record.args = text.translate(self._ESCAPED), None
-        return True
-
-
-class _Prioritised(logging.Formatter):
-    """Puts `<N>` before each line, which is its priority for systemd."""
-
-    _PRIORITIES = ((logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
-
-    def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter`."""
-        level = next((n for least, n in self._PRIORITIES if record.levelno >= least), 7)
-        return "\n".join(f"<{level}>{line}" for line in super().format(record).splitlines())
-
-
-def _log_to(config: MountConfig) -> None:
-    """Send the log to the given file, else to the terminal, the journal or syslog."""
-    style = "%(asctime)s %(levelname)s %(message)s"
-    handler: logging.Handler
-    if config.log_file is not None:
-        try:
-            handler = logging.FileHandler(config.log_file)
-        except OSError as error:
-            raise MountError(
-                f"the log {config.log_file} cannot be written: {error.strerror}"
-            ) from None
-        handler.setFormatter(logging.Formatter(style))
-    elif not config.foreground and os.path.exists("/dev/log"):
-        handler = logging.handlers.SysLogHandler("/dev/log")
-        handler.setFormatter(logging.Formatter("zarrfuse[%(process)d]: %(message)s"))
-    else:
-        handler = logging.StreamHandler()
-        under_systemd = "JOURNAL_STREAM" in os.environ
-        handler.setFormatter(
-            _Prioritised("%(message)s") if under_systemd else logging.Formatter(style)
-        )
-    handler.addFilter(_OneLine())
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.DEBUG if config.verbose else logging.INFO)
-    logging.getLogger("pyfuse3").setLevel(logging.WARNING)

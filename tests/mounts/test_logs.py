@@ -1,0 +1,75 @@
+"""The log of a daemon goes where it is said to go, in the form that was asked for."""
+
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from builders.documents import group
+from builders.folders import write_keys
+from builders.mounts import COMMAND, ENVIRONMENT, wait_for
+from builders.namespaces import command_in_namespace
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    write_keys(tmp_path / "store", {"zarr.json": group(), "file": b"x"})
+    (tmp_path / "mnt").mkdir()
+    return tmp_path
+
+
+def mounted(place: Path, *options: object, dev: str = "true") -> str:
+    """Mount and unmount in a namespace of mounts, in a terminal; what is printed.
+
+    `dev`: a script that may change /dev before.
+    """
+    script = f'{dev}; "$@" || exit $?; fusermount3 -u "{place}/mnt"'
+    mount = (*COMMAND, "mount", place / "store", place / "mnt", *options)
+    command = shlex.join(command_in_namespace(script, *mount))
+    done = subprocess.run(
+        ["script", "-qec", command, "/dev/null"],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**ENVIRONMENT, "HOME": str(place), "XDG_STATE_HOME": str(place / "state")},
+        timeout=60,
+    )
+    return f"{done.stdout}exit code {done.returncode}"
+
+
+WITHOUT_SYSLOG = """mkdir "$HOME/dev"
+for name in null fuse tty urandom random zero; do
+    touch "$HOME/dev/$name"
+    mount --bind "/dev/$name" "$HOME/dev/$name"
+done
+mount --rbind "$HOME/dev" /dev"""
+
+
+def test_without_syslog_it_is_a_file_that_mount_names(place: Path) -> None:
+    said = mounted(place, dev=WITHOUT_SYSLOG)
+    assert "exit code 0" in said, said
+    path = place / "state/zarrfuse" / f"{str(place / 'mnt').strip('/').replace('/', '-')}.log"
+    assert f"there is no syslog: the log is {path}" in said
+    assert path.parent.stat().st_mode & 0o077 == 0
+    wait_for(lambda: "is unmounted" in path.read_text())
+
+
+def test_json_is_an_object_a_line(place: Path) -> None:
+    said = mounted(place, "--log-file", place / "log", "--log-format", "json", "-v")
+    assert "exit code 0" in said, said
+    wait_for(lambda: "is unmounted" in (place / "log").read_text())
+    found = [json.loads(line) for line in (place / "log").read_text().splitlines()]
+    assert {each["mountpoint"] for each in found} == {str(place / "mnt")}
+    assert found[-1]["level"] == "info"
+    assert "is unmounted" in found[-1]["message"]
+    assert "no syslog" not in said
+
+
+def test_another_format_is_refused(place: Path) -> None:
+    said = mounted(place, "--log-format", "xml")
+    assert "exit code 2" in said
+    assert "xml is neither text nor json" in said
+    assert os.listdir(place / "mnt") == []

@@ -1,0 +1,78 @@
+"""The command `config`: the options of a mount as they would be, and where each comes from.
+
+It has the options of `mount`. Used by `app`.
+"""
+
+import json
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any
+
+import typer
+
+from zarrfuse.cli.mount import mount
+from zarrfuse.cli.mount_command import origin_of, taken_by
+
+_JSON = "as_json"
+_SECRET = "***"
+
+
+def _with_options_of_mount(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the parameters of `mount` besides its own."""
+
+    @wraps(command)
+    def with_options(ctx: typer.Context, **given: Any) -> None:
+        command(ctx, as_json=given[_JSON])
+
+    own = signature(command).parameters[_JSON]
+    parameters = signature(mount).parameters.values()
+    with_options.__signature__ = signature(mount).replace(  # type: ignore[attr-defined]
+        parameters=[*parameters, own.replace(kind=Parameter.KEYWORD_ONLY)]
+    )
+    return with_options
+
+
+@_with_options_of_mount
+def config(
+    ctx: typer.Context,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print the options of a mount, and where each comes from.
+
+    Takes the arguments of `mount`, and prints TOML, in which defaults are comments.
+    """
+    found = {
+        name: (_without_secrets(name, ctx.params[name]), _origin(ctx, name))
+        for name in taken_by(ctx.command)
+        if ctx.params[name] not in (None, [])
+    }
+    if as_json:
+        print(json.dumps({name: {"value": v, "origin": o} for name, (v, o) in found.items()}))
+        return
+    for name, (value, origin) in found.items():
+        line = f"{name} = {_toml(value)}"
+        print(f"# {line:48} # {origin}" if origin == "default" else f"{line:50} # {origin}")
+
+
+def _origin(ctx: typer.Context, name: str) -> str:
+    source = ctx.get_parameter_source(name)
+    assert source is not None
+    return origin_of(ctx, name) or {"DEFAULT": "default"}.get(source.name, "command line")
+
+
+def _without_secrets(name: str, value: Any) -> Any:
+    """Headers, and settings KEY=VALUE of a URL, without their values."""
+    if name == "header":
+        return [f"{header.partition(':')[0]}: {_SECRET}" for header in value]
+    if name == "option":
+        return [
+            word if "=" not in word else f"{word.partition('=')[0]}={_SECRET}" for word in value
+        ]
+    return value
+
+
+def _toml(value: Any) -> str:
+    """A text, a list of texts, or a boolean: JSON writes them as TOML does."""
+    return json.dumps(value, ensure_ascii=False)
