@@ -1,0 +1,1 @@
+complete --command zarrfuse --no-files --arguments "(env _ZARRFUSE_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) zarrfuse)" --condition "env _ZARRFUSE_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) zarrfuse"

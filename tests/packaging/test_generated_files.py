@@ -1,0 +1,67 @@
+"""Man pages and completion of shells are what the code says, and work."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from builders.mounts import ENVIRONMENT
+
+PACKAGING = Path(__file__).parents[2] / "packaging"
+PAGES = sorted((PACKAGING / "man").rglob("*.[18]"))
+
+
+def test_they_are_as_the_code_says() -> None:
+    spec = importlib.util.spec_from_file_location("generate", PACKAGING / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = dict(module.files())
+    for path, text in found.items():
+        assert (PACKAGING / path).read_text() == text, "run: python packaging/generate.py"
+    assert sorted(path.name for path in PAGES) == [
+        "mount.zarrfuse.8",
+        *sorted(Path(path).name for path in found if path.startswith("man/")),
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_no_mistakes(page: Path) -> None:
+    done = subprocess.run(
+        ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "MANROFFSEQ": "", "MANWIDTH": "80"},
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["mo"], {"mount"}),
+        (["mount", "--vi"], {"--view"}),
+        (["mount", "--view", "im"], {"images"}),
+    ],
+)
+def test_bash_completes(words: list[str], wanted: set[str]) -> None:
+    script = """
+    source "$1"; shift
+    COMP_WORDS=(zarrfuse "$@"); COMP_CWORD=$#
+    _zarrfuse_completion zarrfuse
+    printf '%s\\n' "${COMPREPLY[@]}"
+    """
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", PACKAGING / "completions/zarrfuse", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**ENVIRONMENT, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        timeout=60,
+    )
+    assert set(done.stdout.split()) == wanted
