@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders.hierarchies import Hierarchies
 from builders.mounts import clear, zarrfuse
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from zarr.core.buffer import Buffer, cpu, default_buffer_prototype
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
-from zarr.testing.stateful import ZarrHierarchyStateMachine
 from zarr.testing.store import StoreTests
 
 DOCUMENT = json.dumps({"attributes": {}, "zarr_format": 3, "node_type": "group"}, indent=2).encode()
@@ -186,8 +186,8 @@ def test_a_hierarchy_that_is_changed_at_random_is_what_it_is_in_memory(
 ) -> None:
     root = written_mounts(view) / f"hierarchy{next(_numbers)}"
 
-    def machine() -> ZarrHierarchyStateMachine:
-        return ZarrHierarchyStateMachine(asyncio.run(LocalStore.open(root)))
+    def machine() -> Hierarchies:
+        return Hierarchies(asyncio.run(LocalStore.open(root)))
 
     run_state_machine_as_test(
         machine,

@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import zarr
@@ -12,8 +11,8 @@ from hypothesis import strategies as st
 from opened_stores import listed, read
 
 import zarrfuse
+from zarrfuse import clock
 from zarrfuse.stores.local.store import LocalStore
-from zarrfuse.views import keys as keys_module
 from zarrfuse.views.keys import Keys
 from zarrfuse.views.raw.view import RawFolder
 from zarrfuse.zarr_python.store import PlainStore
@@ -78,7 +77,7 @@ def test_no_folder_on_the_way_is_older_than_allowed(
 ) -> None:
     write_keys(tmp_path, {"run1/a/file": b"1", "run2/a/file": b"22"})
     now = 0.0
-    monkeypatch.setattr(keys_module, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(clock, "now", lambda: now)
     (tmp_path / "current").symlink_to("run1")
     stored = LocalStore(str(tmp_path))
     found = Keys(RawFolder(stored), ttl_s=1)

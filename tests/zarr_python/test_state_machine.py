@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from builders.hierarchies import Hierarchies
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from sampling import examples
-from zarr.testing.stateful import ZarrHierarchyStateMachine
 
 import zarrfuse
 
@@ -24,5 +24,5 @@ SETTINGS = settings(
 @pytest.mark.filterwarnings("ignore")
 def test_a_hierarchy_that_is_changed_through_the_store_is_as_one_in_memory(tmp_path: Path) -> None:
     store = zarrfuse.open_store(tmp_path, read_only=False)
-    run_state_machine_as_test(lambda: ZarrHierarchyStateMachine(store), settings=SETTINGS)
+    run_state_machine_as_test(lambda: Hierarchies(store), settings=SETTINGS)
     store.close()

@@ -103,7 +103,7 @@ def test_what_a_search_for_stored_chunks_came_to_is_believed_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds = 100.0
-    monkeypatch.setattr("zarrfuse.views.images.chunk_files.time.monotonic", lambda: seconds)
+    monkeypatch.setattr("zarrfuse.clock.now", lambda: seconds)
     searched: list[float] = []
 
     def some(_: Any) -> Iterator[tuple[int, ...]]:
