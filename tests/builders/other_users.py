@@ -49,11 +49,13 @@ def public_folder() -> Iterator[Path]:
 
 _AS_STRANGER = """
 import encodings.ascii, os, pkgutil, sys
+import typer
 import zarrfuse.cli.app, zarrfuse.fuse.operations, zarrfuse.mounts.daemon
 import zarrfuse.stores, zarrfuse.transactions, zarrfuse.views
-for package in (zarrfuse.stores, zarrfuse.views, zarrfuse.transactions):
+for package in (zarrfuse.stores, zarrfuse.views, zarrfuse.transactions, typer):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        __import__(module.name)  # another user may not read this Python
+        if not module.name.endswith("__main__"):
+            __import__(module.name)  # another user may not read this Python
 os.setgroups([])
 os.setresgid(65534, 65534, 65534)
 os.setresuid(65534, 65534, 65534)
