@@ -52,7 +52,9 @@ import encodings.ascii, os, pkgutil, sys
 import typer
 import zarrfuse.cli.app, zarrfuse.fuse.operations, zarrfuse.mounts.daemon
 import zarrfuse.stores, zarrfuse.transactions, zarrfuse.views
-for package in (zarrfuse.stores, zarrfuse.views, zarrfuse.transactions, typer):
+for package in (
+    zarrfuse.cli, zarrfuse.mounts, zarrfuse.stores, zarrfuse.views, zarrfuse.transactions, typer
+):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if not module.name.endswith(("__main__", "_winconsole")):
             __import__(module.name)  # another user may not read this Python
