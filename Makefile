@@ -2,7 +2,7 @@
 PYTHON ?= python3
 export PYTHON
 
-.PHONY: demo test test-thorough lint bench
+.PHONY: demo test test-thorough lint bench docs
 
 demo:    ## write a small dataset, mount it, and show what is in it
 	.ci/setup demo
@@ -30,3 +30,7 @@ lint:    ## style, types, and that imports point down
 bench:   ## compare with bindfs, the bare file system and zarr-python; ARGS="--rounds 3"
 	.ci/setup bench
 	.venv/bin/python -m benchmarks $(ARGS)
+
+docs:    ## build the documentation site in dist/site
+	.ci/setup docs
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict --config-file .mkdocs.yml

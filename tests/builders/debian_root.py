@@ -62,7 +62,16 @@ class DebianRoot:
         """What a script of sh prints, run by root in it. Raises `AssertionError` if it fails."""
         (self.folder / "root/script").write_text(f"set -eu\n{script}")
         done = subprocess.run(
-            ["unshare", "-mpf", "--propagation=private", "--kill-child", "sh", "-ec", _ENTER, self.folder],
+            [
+                "unshare",
+                "-mpf",
+                "--propagation=private",
+                "--kill-child",
+                "sh",
+                "-ec",
+                _ENTER,
+                self.folder,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -76,11 +85,23 @@ class DebianRoot:
 
     def names(self) -> set[str]:
         """Type, mode and path of each file of the system, but for logs, caches and homes."""
-        left_out = ("proc", "sys", "dev", "root", "srv", "tmp", "var/cache", "var/lib/apt", "var/log")
+        left_out = (
+            "proc",
+            "sys",
+            "dev",
+            "root",
+            "srv",
+            "tmp",
+            "var/cache",
+            "var/lib/apt",
+            "var/log",
+        )
         found = set()
         for path, folders, files in os.walk(self.folder):
             here = os.path.relpath(path, self.folder)
-            folders[:] = [name for name in folders if os.path.normpath(f"{here}/{name}") not in left_out]
+            folders[:] = [
+                name for name in folders if os.path.normpath(f"{here}/{name}") not in left_out
+            ]
             for name in (*folders, *files):
                 mode = os.lstat(os.path.join(path, name)).st_mode
                 found.add(f"{mode:o} {os.path.normpath(f'{here}/{name}')}")

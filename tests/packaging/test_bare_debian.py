@@ -98,7 +98,8 @@ USE = """
 zarrfuse doctor | grep -v ^ok | grep . || echo ok
 man -w zarrfuse mount.zarrfuse >/dev/null
 man zarrfuse | grep -o -m1 '^ZARRFUSE(1)' | tr A-Z a-z
-bash -c '. /usr/share/bash-completion/completions/zarrfuse; complete -p zarrfuse' | grep -o _zarrfuse_completion
+bash -c '. /usr/share/bash-completion/completions/zarrfuse; complete -p zarrfuse' | \\
+    grep -o _zarrfuse_completion
 cd /tmp
 zarrfuse demo >/dev/null
 ls zarrfuse-demo/mnt | grep zarr

@@ -67,7 +67,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(*pip, "install", "--no-deps", "--no-index", "--no-compile", wheel)
     [site] = prefix.glob("lib/python3.*/site-packages")
     [here] = Path(sys.prefix).glob("lib/python3.*/site-packages")
-    (site / "libraries.pth").write_text(f"{here}\n")  # zarrfuse is found in `site`, which is before it
+    (site / "libraries.pth").write_text(
+        f"{here}\n"
+    )  # zarrfuse is found in `site`, which is before it
     return prefix
 
 
@@ -116,7 +118,11 @@ def test_the_archive_has_what_packages_are_made_of(built: Path) -> None:
     [path] = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"packaging/debian/rules", "packaging/generate.py", "systemd/system/zarrfuse@.service"} <= names
+    assert {
+        "packaging/debian/rules",
+        "packaging/generate.py",
+        "systemd/system/zarrfuse@.service",
+    } <= names
 
 
 def test_the_installed_command_works(installed: Path, tmp_path: Path) -> None:

@@ -9,21 +9,24 @@ LARGEST = 65536  # bytes of a value (XATTR_SIZE_MAX)
 
 # The kernel allows 255 bytes for a name (XATTR_NAME_MAX), and 64 KiB for all names of a file.
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,100}")
-_NAMES = {
-    "node_type": b"user.zarr.node_type",
-    "shape": b"user.zarr.shape",
-    "data_type": b"user.zarr.data_type",
-    "chunk_shape": b"user.zarr.chunk_shape",
-    "dimension_names": b"user.zarr.dimension_names",
-    "fill_value": b"user.zarr.fill_value",
-    "codecs": b"user.zarr.codecs",
-    "chunk_coords": b"user.zarr.chunk_coords",
-    "parts": b"user.zarr.parts",
-    "stored_key": b"user.zarr.stored_key",
-    "kept_as_v2": b"user.zarrfuse.kept_as_v2",
-    "view": b"user.zarrfuse.view",
-    "error": b"user.zarrfuse.error",
+MEANINGS = {
+    "user.zarr.node_type": "`array` or `group`",
+    "user.zarr.shape": "the shape of the array, in elements",
+    "user.zarr.data_type": "its data type",
+    "user.zarr.chunk_shape": "the shape of a chunk, in elements",
+    "user.zarr.dimension_names": "the names of the dimensions",
+    "user.zarr.fill_value": "the value of what is not stored",
+    "user.zarr.codecs": "the codecs of a chunk",
+    "user.zarr.chunk_coords": "of a chunk: its place in the grid",
+    "user.zarr.parts": "of a chunk: its stored parts, with their keys and sizes in bytes",
+    "user.zarr.stored_key": "of a chunk: its key in the store",
+    "user.zarrfuse.kept_as_v2": "why `plain` shows Zarr v2 as it is",
+    "user.zarrfuse.view": "the view of the mount",
+    "user.zarrfuse.error": "what is wrong with the node or the chunk",
 }
+"""The attributes and what they say; each has the name of its fact."""
+
+_NAMES = {name.rpartition(".")[2]: name.encode() for name in MEANINGS}
 
 
 def attributes(told: Mapping[str, Any]) -> dict[bytes, bytes]:
