@@ -38,6 +38,21 @@ def shell_in(folder: Path) -> Iterator[Callable[[str], str]]:
         clear(folder)
 
 
+def follow(page: str, run: Callable[[str], str]) -> int:
+    """Run the blocks of `sh` and `console` of a page; those of `console` must print what it says.
+
+    Returns how many there are.
+    """
+    blocks = re.findall(r"^```(sh|console)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for kind, block in blocks:
+        if kind == "sh":
+            run(block)
+            continue
+        for command, shown in re.findall(r"^\$ (.*)\n((?:[^$].*\n|\n)*)", block, re.MULTILINE):
+            assert run(command) == shown
+    return len(blocks)
+
+
 def options_of(command: str) -> set[str]:
     """The options that the help of a command names."""
     return set(re.findall(r"--[a-z-]+", zarrfuse(command, "--help").stdout))

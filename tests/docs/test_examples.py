@@ -16,9 +16,12 @@ RUN_BY = {
     "README.md": "apps/test_readme.py",
     "docs/check.md": "check/test_check_page.py",
     "docs/extensions.md": "mounts/test_extensions_mount.py",
+    "docs/how-to/programs.md": "apps/test_program_pages.py",
     "docs/mount.md": "mounts/test_mount_page.py",
     "docs/python.md": "zarr_python/test_python_page.py",
     "docs/tiff-shards.md": "apps/test_tiff_shards_page.py",
+    "docs/tutorials/ome-zarr-in-fiji.md": "apps/test_program_pages.py",
+    "docs/tutorials/tiff-folder.md": "apps/test_program_pages.py",
 }
 
 
