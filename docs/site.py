@@ -31,10 +31,12 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, *, config: Any, **_: Any) -> str:
+def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
     """See MkDocs: files that are not on the site are shown where the code is."""
-    text = re.sub(r"\]\((?:\.\./)+README\.md(#[^)]*)?\)", r"](index.md\1)", markdown)
-    return re.sub(r"\]\((?:\.\./)+([^)]+)\)", rf"]({config['repo_url']}/blob/main/\1)", text)
+    depth = page.file.src_uri.count("/")
+    out, up = r"(?:\.\./)" * (depth + 1), "../" * depth
+    text = re.sub(rf"\]\({out}README\.md(#[^)]*)?\)", rf"]({up}index.md\1)", markdown)
+    return re.sub(rf"\]\({out}([^)]+)\)", rf"]({config['repo_url']}/blob/main/\1)", text)
 
 
 def pages() -> Iterator[tuple[str, str]]:
