@@ -16,6 +16,7 @@ RUN_BY = {
     "README.md": "apps/test_readme.py",
     "docs/check.md": "check/test_check_page.py",
     "docs/extensions.md": "mounts/test_extensions_mount.py",
+    "docs/how-to/platforms.md": "apps/test_program_pages.py",
     "docs/how-to/programs.md": "apps/test_program_pages.py",
     "docs/mount.md": "mounts/test_mount_page.py",
     "docs/python.md": "zarr_python/test_python_page.py",
