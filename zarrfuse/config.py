@@ -107,6 +107,8 @@ class MountConfig:
     shown_access: ShownAccess = field(default_factory=ShownAccess)
     follow_symlinks: bool = False
     xattrs: bool = False
+    bookmark: bool = False
+    """Whether the side bar of file managers shows the mount."""
     cache_ttl_s: float | None = None
     """How long the kernel may cache names and attributes; None: by the kind of store."""
     formats: tuple[str, ...] = FORMATS

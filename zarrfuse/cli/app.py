@@ -18,13 +18,15 @@ from zarrfuse.cli.check import check
 from zarrfuse.cli.config import config
 from zarrfuse.cli.export import export
 from zarrfuse.cli.index import index
+from zarrfuse.cli.install_desktop import install_desktop
 from zarrfuse.cli.install_units import install_units
 from zarrfuse.cli.mount import mount, unmount
 from zarrfuse.cli.mount_command import MountCommand
+from zarrfuse.cli.open import open_
 from zarrfuse.cli.remote import RemoteOptions, with_remote_options
-from zarrfuse.cli.saying import say
+from zarrfuse.cli.saying import say, sentence_of
 from zarrfuse.cli.status import status
-from zarrfuse.errors import ZarrfuseError, text_of
+from zarrfuse.errors import ZarrfuseError
 
 EXIT_FAILED = 1
 EXIT_NO_ZARR = 2
@@ -71,13 +73,13 @@ def run(arguments: list[str]) -> NoReturn:
             if sys.stdout is not None:  # None if standard output was closed from the beginning
                 sys.stdout.flush()  # here, because an error at exit would print a traceback
     except ZarrfuseError as error:
-        _fail(str(error))
+        _fail(sentence_of(error))
     except BrokenPipeError:  # the reader of the output has gone
         _drop_output()
         sys.exit(EXIT_FAILED)
     except OSError as error:
         _drop_output()
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else text_of(error))
+        _fail(sentence_of(error))
 
 
 def _drop_output() -> None:
@@ -113,7 +115,9 @@ app.command(cls=MountCommand)(mount)
 app.command()(unmount)
 app.command()(status)
 app.command(cls=MountCommand)(config)
+app.command("open")(open_)
 app.command()(install_units)
+app.command()(install_desktop)
 
 
 @app.command()

@@ -4,17 +4,14 @@ Owns that they run this `zarrfuse`, which may be in a virtual environment.
 """
 
 import os
-import sys
-import sysconfig
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from zarrfuse.cli.installed import BY_SEARCH, program, shared_folder
 from zarrfuse.cli.saying import say
 from zarrfuse.errors import ZarrfuseError
-
-_BY_SEARCH = "/usr/bin/env zarrfuse"
 
 
 def install_units(
@@ -29,8 +26,8 @@ def install_units(
     kind = "user" if user else "system"
     target = _user_folder() if user else Path("/etc/systemd/system")
     written = []
-    for source in sorted((_folder() / kind).iterdir()):
-        text = source.read_text().replace(_BY_SEARCH, str(_program()))
+    for source in sorted((shared_folder("systemd") / kind).iterdir()):
+        text = source.read_text().replace(BY_SEARCH, str(program()))
         path = target / source.name
         if path.exists() and path.read_text() != text:
             raise ZarrfuseError(
@@ -46,18 +43,6 @@ def install_units(
     say(
         f"next: {systemctl} daemon-reload && {systemctl} enable --now zarrfuse@NAME ({config}/NAME.toml)"
     )
-
-
-def _folder() -> Path:
-    """The units that this zarrfuse was installed with."""
-    folder = Path(sysconfig.get_path("data"), "share/zarrfuse/systemd")
-    if not folder.is_dir():
-        raise ZarrfuseError(f"{folder} is missing: install zarrfuse again")
-    return folder
-
-
-def _program() -> Path:
-    return Path(sys.executable).with_name("zarrfuse")
 
 
 def _user_folder() -> Path:

@@ -120,6 +120,13 @@ def mount(
     xattrs: Annotated[
         bool, typer.Option("--xattrs", help="Offer metadata as extended attributes.")
     ] = False,
+    bookmark: Annotated[
+        bool,
+        typer.Option(
+            "--bookmark",
+            help="Show the mount in the side bar of file managers until it is unmounted.",
+        ),
+    ] = False,
     cache_ttl: Annotated[
         str | None,
         typer.Option(
@@ -215,6 +222,7 @@ def mount(
         ),
         follow_symlinks=follow_symlinks,
         xattrs=xattrs,
+        bookmark=bookmark,
         cache_ttl_s=None if cache_ttl is None else parse_ttl(cache_ttl, "--cache-ttl"),
         formats=parse_formats(formats, "--formats"),
         cache_bytes=None if cache_size is None else parse_bytes(cache_size, "--cache-size"),

@@ -6,12 +6,21 @@ from contextlib import contextmanager
 
 import typer
 
+from zarrfuse.errors import ZarrfuseError, text_of
+
 _EXIT_INTERRUPTED = 130
 
 
 def say(line: str) -> None:
     """Print a line."""
     print(f"zarrfuse: {line}", file=sys.stderr)
+
+
+def sentence_of(error: ZarrfuseError | OSError) -> str:
+    """What a command says of an error that ends it."""
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
+    return text_of(error) if isinstance(error, OSError) else str(error)
 
 
 @contextmanager

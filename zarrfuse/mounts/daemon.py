@@ -26,7 +26,7 @@ from zarrfuse.decoding.memory import settle as settle_memory
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import eager
 from zarrfuse.fuse.operations import Operations
-from zarrfuse.mounts import kernel_mounts
+from zarrfuse.mounts import bookmarks, kernel_mounts
 from zarrfuse.mounts.logs import open_log, set_level
 from zarrfuse.mounts.metrics import serve_metrics
 from zarrfuse.mounts.readiness import Said, heard
@@ -224,9 +224,11 @@ def serve(
         if config.tuning.eager:
             eager.install(busy=lambda: operations.busy)
         tasks = supervisor.watch, partial(signals.obey, mounted)
-        trio.run(_run, operations, config, mounted, tasks, lambda: ready(look.told()))
+        trio.run(_run, operations, config, mounted, tasks, lambda: ready(_told(config, look)))
     finally:
         supervisor.stopping()
+        if config.bookmark:
+            _bookmarked(bookmarks.remove, config.mountpoint)
         # It unmounts by the path, where by now there may be the mount of another daemon.
         pyfuse3.close(unmount=kernel_mounts.mount_at(config.mountpoint) == mounted)
         if commits is not None:
@@ -234,6 +236,26 @@ def serve(
         store.close()
     log.info("%s is unmounted", config.mountpoint)
     _drop_unwritten_log()
+
+
+def _told(config: MountConfig, look: "_Look") -> str | None:
+    """What the user should know of a mount that answers; bookmarks it."""
+    sentences = [
+        look.told(),
+        _bookmarked(bookmarks.add, config.mountpoint) if config.bookmark else None,
+    ]
+    return "; ".join(filter(None, sentences)) or None
+
+
+def _bookmarked(change: Callable[[str], None], mountpoint: str) -> str | None:
+    """Change the bookmarks; why that failed, as a sentence: the mount lives without."""
+    try:
+        change(mountpoint)
+    except OSError as error:
+        problem = f"the bookmark of {mountpoint} could not be written: {text_of(error)}"
+        log.warning("%s", problem)
+        return problem
+    return None
 
 
 def _drop_unwritten_log() -> None:
@@ -286,8 +308,7 @@ def _settle_process() -> None:
 
 def _mount(operations: Operations, config: MountConfig) -> None:
     """Call `pyfuse3.init`. If it fails, the output of libfuse is the reason in the error."""
-    name = printable_source(config.source).encode("ascii", "backslashreplace").decode()
-    options = ["subtype=zarrfuse", f"fsname={_escaped(name)}"]
+    options = ["subtype=zarrfuse", f"fsname={_escaped(kernel_mounts.name_of(config.source))}"]
     options += filter(_is_for_libfuse, config.options)  # of two that contradict, the last counts
     if config.allow_other:
         options.append("allow_other")
