@@ -63,6 +63,8 @@ def _open(source: str, view: str) -> None:
         if mounted is not None and mounted.type == kernel_mounts.TYPE:
             os.chdir("/")  # a file manager may have started this in the mount
             unmount(source)
+            if os.path.dirname(source) == _folder():
+                os.rmdir(source)
             say(f"{source} is unmounted")
             return
     folder = _folder()
@@ -71,7 +73,12 @@ def _open(source: str, view: str) -> None:
         mountpoint = _free(folder, os.path.basename(source.rstrip("/")) or "root")
         os.makedirs(mountpoint, mode=0o700, exist_ok=True)
         config = MountConfig(source=source, mountpoint=mountpoint, view=view, bookmark=True)
-        problem = daemon.mount(config)
+        try:
+            problem = daemon.mount(config)
+        except BaseException:
+            with contextlib.suppress(OSError):  # somebody may use it
+                os.rmdir(mountpoint)
+            raise
         if problem is not None:
             say(problem)
             _tell_desktop(problem)

@@ -94,7 +94,12 @@ def _text_of(element: minidom.Element) -> str:
 
 
 def _bytes_of(document: minidom.Document) -> bytes:
-    return document.toxml(encoding="UTF-8") + b"\n"
+    # `document.toxml` would put all that is outside of the root on one line.
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        *(node.toxml() for node in document.childNodes),
+    ]
+    return "\n".join([*lines, ""]).encode()
 
 
 def _is_alike(one: str, other: str) -> bool:
