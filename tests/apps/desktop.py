@@ -1,9 +1,9 @@
 """A desktop that nobody sees: Xvfb, a window manager, and the programs a test opens on it.
 
 Used by the tests of graphical programs. It knows nothing of mounts and stores. Each desktop has its
-own HOME and XDG folders and no session bus, so programs find no settings of the person who runs
-the tests and start no services. Whatever was started is ended with the desktop, by process id, also
-when the test fails.
+own HOME and XDG folders, and no session bus unless a test starts one, so programs find no settings of
+the person who runs the tests and start no services. Whatever was started is ended with the desktop, by
+process id, also when the test fails.
 """
 
 from __future__ import annotations
@@ -33,9 +33,13 @@ THUMBNAIL = 128
 PACKAGES = {
     "Xvfb": "xvfb",
     "convert": "imagemagick",
+    "dbus-daemon": "dbus-daemon",
     "display": "imagemagick",
+    "dunst": "dunst",
+    "dunstctl": "dunst",
     "ed": "ed",
     "eog": "eog",
+    "gdk-pixbuf-thumbnailer": "libgdk-pixbuf2.0-bin",
     "gdal_translate": "gdal-bin",
     "gdalinfo": "gdal-bin",
     "import": "imagemagick",
@@ -45,6 +49,7 @@ PACKAGES = {
     "openslide-write-png": "openslide-tools",
     "pcmanfm": "pcmanfm",
     "rsync": "rsync",
+    "thunar": "thunar",
     "tiffcmp": "libtiff-tools",
     "tiffcp": "libtiff-tools",
     "tiffinfo": "libtiff-tools",
@@ -158,6 +163,19 @@ class Desktop:
         assert done.returncode == 0, f"{name} exited {done.returncode}: {done.stderr}{done.stdout}"
         return done.stdout
 
+    def start_bus(self) -> None:
+        """Start a session bus for the programs to come."""
+        reading, writing = os.pipe()
+        try:
+            options = ("--session", "--nofork", f"--print-address={writing}")
+            self.start("dbus-daemon", *options, fds=(writing,))
+        finally:
+            os.close(writing)
+        with open(reading) as addresses:
+            address = addresses.readline().strip()  # "" when it ended
+        assert address, (self.home / "dbus-daemon.log").read_text()
+        self.environment["DBUS_SESSION_BUS_ADDRESS"] = address
+
     def wait_for_window(self, title: str, timeout_s: float = 20) -> str:
         """The id of the visible window whose title matches the regular expression `title`."""
 
@@ -166,6 +184,11 @@ class Desktop:
             return done.stdout.split()[0] if done.stdout.split() else None
 
         return self.wait_until(find, f"a window titled {title}", timeout_s)
+
+    def press(self, window: str, *keys: str) -> None:
+        """Press keys in a window, or in its menu once that is open; each by the name that X has for it."""
+        self._xdotool("windowactivate", "--sync", window)
+        self._xdotool("key", "--delay", "100", *keys)
 
     def title(self, window: str) -> str:
         """The title of a window."""
@@ -183,6 +206,17 @@ class Desktop:
         file.parent.mkdir(parents=True, exist_ok=True)
         self.run("import", "-window", "root", file)
         return grey_levels(file).reshape(self.size[::-1])
+
+    def wait_until_still(self, file: Path) -> None:
+        """Wait until two screenshots are alike; the last one is `file`."""
+        before = self.screenshot(file)
+
+        def look() -> bool | None:
+            nonlocal before
+            last, before = before, self.screenshot(file)
+            return bool((last == before).all()) or None
+
+        self.wait_until(look, "screen that stays as it is", 20)
 
     def wait_for_picture(
         self, picture: np.ndarray, file: Path, likeness: float = 0.99, timeout_s: float = 20
