@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from builders.folders import zip_folder
 from builders.mounts import COMMAND, ENVIRONMENT, clear, status
-from desktop import Desktop, grey_levels
+from desktop import THUMBNAIL, Desktop, grey_levels
 
 from zarrfuse.mounts import kernel_mounts
 
 ICON = Path("icons/hicolor/scalable/apps/zarrfuse.svg")
+ICON_OF_IMAGES = Path("/usr/share/icons/Adwaita/512x512/mimetypes/image-x-generic.png")
 BOOKMARKS = Path(".config/gtk-3.0/bookmarks")
 CHOOSE = ("shift+F10", "Up", "Up")
 """The action is the last item of the menu but one, and the selection of a menu goes round."""
@@ -44,12 +45,19 @@ def ran(desktop: Desktop, *arguments: str | Path) -> subprocess.CompletedProcess
     )
 
 
-def icon(desktop: Desktop, size: int) -> np.ndarray:
-    """The grey levels of our icon on white."""
-    svg, png = desktop.environment["XDG_DATA_HOME"] / ICON, desktop.home / "icon.png"
+def icon(desktop: Desktop, size: int, svg: Path | None = None) -> np.ndarray:
+    """The grey levels of an icon on white; by default, of ours."""
+    svg, png = svg or Path(desktop.environment["XDG_DATA_HOME"], ICON), desktop.home / "icon.png"
     desktop.run("gdk-pixbuf-thumbnailer", "-s", str(size), svg, png)
     desktop.run("convert", png, "-background", "white", "-flatten", png)
     return grey_levels(png).reshape(size, size)
+
+
+def middle_of_thumbnail(desktop: Desktop, image: Path) -> np.ndarray:
+    """The grey levels of the middle of a picture that is scaled to the size of thumbnails."""
+    png, size = desktop.home / "thumbnail.png", f"{THUMBNAIL}x{THUMBNAIL}"
+    desktop.run("convert", image, "-resize", size, "-gravity", "center", "-crop", "96x64+0+0", png)
+    return grey_levels(png).reshape(64, 96)
 
 
 def wait_for_mount(desktop: Desktop, name: str) -> Path:
@@ -70,22 +78,29 @@ def wait_for_bookmarks(desktop: Desktop, *names: str) -> None:
     desktop.wait_until(are_there, f"bookmarks {labels}", timeout_s=20)
 
 
+@pytest.fixture
+def data(demo: Path, installed: Desktop) -> Path:
+    """A folder with a Zarr array and a zipped one, and a bookmark of it."""
+    data = installed.home / "data"
+    shutil.copytree(demo / "cells.zarr/zstd", data / "my cells.zarr")
+    zip_folder(demo / "cells.zarr/strips", data / "zipped.ozx")
+    (installed.home / BOOKMARKS).parent.mkdir()
+    (installed.home / BOOKMARKS).write_text(f"file://{data} data\n")
+    return data
+
+
 @pytest.mark.parametrize(
     ("manager", "title", "icon_size"),
-    [("pcmanfm", "^{}$", 128), ("thunar", "^{} - Thunar$", 64)],
+    [("pcmanfm", "^{}$", THUMBNAIL), ("thunar", "^{} - Thunar$", 64)],
     ids=["pcmanfm", "thunar"],
 )
 def test_file_manager_mounts_shows_and_unmounts(
-    demo: Path, installed: Desktop, artifacts: Path, manager: str, title: str, icon_size: int
+    data: Path, installed: Desktop, artifacts: Path, manager: str, title: str, icon_size: int
 ) -> None:
-    desktop, data = installed, installed.home / "data"
-    shutil.copytree(demo / "cells.zarr/zstd", data / "my cells.zarr")
-    zip_folder(demo / "cells.zarr/strips", data / "zipped.ozx")
+    desktop = installed
     (desktop.home / ".config/mimeapps.list").write_text(
         f"[Default Applications]\ninode/directory={manager}.desktop\n"
     )
-    (desktop.home / BOOKMARKS).parent.mkdir()
-    (desktop.home / BOOKMARKS).write_text(f"file://{data} data\n")
     desktop.start_bus()  # Thunar has its settings there
 
     desktop.start(manager, data)
@@ -93,28 +108,38 @@ def test_file_manager_mounts_shows_and_unmounts(
     desktop.place(window, 40, 40, 700, 460)
     desktop.wait_for_picture(icon(desktop, icon_size), artifacts / f"{manager}-action.png")
     desktop.press(window, "Home", *CHOOSE)
-    desktop.wait_until_still(artifacts / f"{manager}-action.png")
+    desktop.screenshot(artifacts / f"{manager}-action.png")
     desktop.press(window, "Return")
 
     point = wait_for_mount(desktop, "my cells.zarr")
     shown = desktop.wait_for_window(title.format("my cells.zarr"))
-    wait_for_bookmarks(desktop, "my cells.zarr")
     desktop.place(shown, 300, 200, 900, 520)
-    desktop.wait_until_still(artifacts / f"{manager}-mount.png")
     assert status(point)["view"] == "images"
     assert {"my cells.tiff", "my cells.npy", "my cells.png"} <= set(os.listdir(point))
-
-    desktop.press(window, "alt+1", "End", "Return")  # PCManFM has one window, with tabs
-    wait_for_mount(desktop, "zipped.ozx")
-    desktop.wait_for_window(title.format("zipped.ozx"))
-    wait_for_bookmarks(desktop, "my cells.zarr", "zipped.ozx")
+    if manager == "pcmanfm":
+        picture = middle_of_thumbnail(desktop, point / "my cells.png")
+    else:  # makes thumbnails only with other packages
+        picture = icon(desktop, icon_size, ICON_OF_IMAGES)
+    desktop.wait_for_picture(picture, artifacts / f"{manager}-mount.png", likeness=0.97)
+    wait_for_bookmarks(desktop, "my cells.zarr")
 
     desktop.start(manager, desktop.home / "run/zarrfuse")
     mounts = desktop.wait_for_window(title.format("zarrfuse"))
     desktop.wait_until_still(desktop.home / "mounts.png")
     desktop.press(mounts, "Home", *CHOOSE, "Return")
-    wait_for_bookmarks(desktop, "zipped.ozx")
+    wait_for_bookmarks(desktop)
     assert kernel_mounts.mount_at(str(point)) is None
+
+
+def test_opening_a_zip_mounts_it(data: Path, installed: Desktop) -> None:
+    desktop = installed
+    desktop.start("pcmanfm", data)
+    window = desktop.wait_for_window("^data$")
+    desktop.wait_for_picture(icon(desktop, THUMBNAIL), desktop.home / "zip.png")
+    desktop.press(window, "End", "Return")
+    point = wait_for_mount(desktop, "zipped.ozx")
+    wait_for_bookmarks(desktop, "zipped.ozx")
+    assert (point / "zipped.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_an_error_is_a_notification(installed: Desktop, artifacts: Path) -> None:
