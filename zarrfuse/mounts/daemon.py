@@ -204,15 +204,19 @@ def serve(
     if VIEWS[config.view].decodes:
         settle_memory()  # here, since each thread that there is by then keeps a heap of its own
 
-    def reload() -> None:
-        verbose = config.verbose if verbose_now is None else verbose_now()
+    async def reload() -> None:
         supervisor.reloading()
-        set_level(verbose=verbose)
-        operations.outdate()
-        if cache is not None:
-            cache.drop_all(lambda _: True)
-        log.debug("what was kept of %s counts as old", config.mountpoint)
-        supervisor.ready()
+        try:
+            if verbose_now is not None:
+                set_level(
+                    verbose=await trio.to_thread.run_sync(verbose_now, abandon_on_cancel=True)
+                )
+            if cache is not None:
+                cache.drop_all(lambda _: True)
+            await operations.outdate()
+            log.debug("what was kept of %s counts as old", config.mountpoint)
+        finally:
+            supervisor.ready()
 
     if config.metrics is not None:
         log.info("metrics: %s", serve_metrics(config.metrics, operations.status))
