@@ -52,6 +52,22 @@ def test_a_read_that_is_out_ends_when_the_daemon_is_killed(tmp_path: Path, sourc
         assert b"abort" in said or b"not connected" in said
 
 
+def test_a_daemon_that_is_killed_after_a_reload_leaves_no_program_hanging(
+    tmp_path: Path, source: Path
+) -> None:
+    """A name that is being looked up locks its folder, and the daemon must not wait for that lock."""
+    with serving(tmp_path, source, command=fake(store="hanging", call="stat")) as daemon:
+        (daemon.mountpoint / "a/file").stat()
+        program = subprocess.Popen(
+            ["stat", daemon.mountpoint / "a/hang"], stderr=subprocess.DEVNULL
+        )
+        wait_for((tmp_path / "source.gate.waiting").exists)
+        daemon.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "SIGHUP: reloaded" in daemon.text())
+        daemon.process.kill()
+        assert program.wait(20) == 1
+
+
 def test_the_next_mount_clears_what_a_killed_daemon_left(tmp_path: Path, source: Path) -> None:
     with serving(tmp_path, source) as daemon:
         holding = os.open(daemon.mountpoint / "a/file", os.O_RDONLY)

@@ -16,8 +16,8 @@ SBIN = Path("/usr/sbin")
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder with a store, a mountpoint, and the programs that mount(8) looks for in /usr/sbin."""
-    write_keys(tmp_path / "a store", {"zarr.json": group(), "file": b"x"})
+    """A folder with a, störe, a mountpoint, and the programs that mount(8) looks for in /usr/sbin."""
+    write_keys(tmp_path / "a, störe", {"zarr.json": group(), "file": b"x"})
     (tmp_path / "mnt").mkdir()
     (tmp_path / "sbin").mkdir()
     for name in ("mount.zarrfuse", "zarrfuse"):  # mount.fuse(8) has a search path of its own
@@ -43,7 +43,7 @@ def said(place: Path, script: str) -> str:
 def test_mount_mounts_and_umount_unmounts(place: Path, type_: str) -> None:
     lines = said(
         place,
-        f"""mount -t {type_} 'a store' mnt -o view=raw,noatime,nofail,_netdev,x-gvfs-hide,comment=a
+        f"""mount -t {type_} 'a, störe' mnt -o view=raw,noatime,nofail,_netdev,x-gvfs-hide,comment=a
         ls mnt
         grep " $PWD/mnt " /proc/self/mountinfo | cut -d' ' -f6- | tr -s ' ' '\\n'
         umount mnt
@@ -54,12 +54,13 @@ def test_mount_mounts_and_umount_unmounts(place: Path, type_: str) -> None:
     assert "noatime" in lines[2]
     assert "ro" in lines[2].split(",")
     assert "fuse.zarrfuse" in lines
+    assert f"{place}/a,\\040störe" in lines
     assert lines[-1] != "zarr.json"  # it was unmounted
 
 
 def test_lines_of_fstab(place: Path) -> None:
     (place / "mnt2").mkdir()
-    source = str(place / "a store").replace(" ", "\\040")
+    source = str(place / "a, störe").replace(" ", "\\040")
     (place / "fstab").write_text(
         f"{source} {place}/mnt zarrfuse view=raw,nofail,_netdev,x-systemd.automount 0 0\n"
         f"{source} {place}/mnt2 fuse.zarrfuse noauto,user,view=raw 0 0\n"
@@ -78,12 +79,12 @@ def test_lines_of_fstab(place: Path) -> None:
     ("command", "reason", "code"),
     [
         ("mount -t zarrfuse nowhere mnt", "nowhere does not exist", 32),
-        ("mount -t zarrfuse 'a store' mnt -o veiw=raw", "did you mean view?", 1),
-        ("mount -t zarrfuse 'a store' mnt -o max_read=4096", "max_read cannot be given", 1),
+        ("mount -t zarrfuse 'a, störe' mnt -o veiw=raw", "did you mean view?", 1),
+        ("mount -t zarrfuse 'a, störe' mnt -o max_read=4096", "max_read cannot be given", 1),
         ("mount -t fuse.zarrfuse nowhere mnt", "nowhere does not exist", 1),
-        ("/usr/sbin/mount.zarrfuse 'a store'", "SOURCE MOUNTPOINT", 1),
-        ("/usr/sbin/mount.zarrfuse 'a store' mnt -q", "option -q not recognized", 1),
-        ("/usr/sbin/mount.zarrfuse 'a store' mnt -N /proc/1/ns/mnt", "nsenter", 1),
+        ("/usr/sbin/mount.zarrfuse 'a, störe'", "SOURCE MOUNTPOINT", 1),
+        ("/usr/sbin/mount.zarrfuse 'a, störe' mnt -q", "option -q not recognized", 1),
+        ("/usr/sbin/mount.zarrfuse 'a, störe' mnt -N /proc/1/ns/mnt", "nsenter", 1),
     ],
 )
 def test_a_refusal_has_its_reason(place: Path, command: str, reason: str, code: int) -> None:
@@ -93,6 +94,6 @@ def test_a_refusal_has_its_reason(place: Path, command: str, reason: str, code: 
 
 
 def test_a_sloppy_mount_drops_what_nobody_knows(place: Path) -> None:
-    mounted = "/usr/sbin/mount.zarrfuse 'a store' mnt -sv -o frobnicate,view=raw,veiw=x; ls mnt; umount mnt"
+    mounted = "/usr/sbin/mount.zarrfuse 'a, störe' mnt -sv -o frobnicate,view=raw,veiw=x; ls mnt; umount mnt"
     assert said(place, mounted).split() == ["file", "zarr.json"]
-    assert said(place, "/usr/sbin/mount.zarrfuse 'a store' mnt -f; ls mnt") == ""
+    assert said(place, "/usr/sbin/mount.zarrfuse 'a, störe' mnt -f; ls mnt") == ""

@@ -14,9 +14,9 @@ PAGE = (Path(__file__).parents[2] / "docs/mount.md").read_text()
 
 _BEGIN = """
 PATH="$1:$PATH"
-mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /media
 for folder in etc usr/sbin; do
-    own=/tmp/$folder
+    own=/media/$folder
     mkdir -p $own/upper $own/work
     mount -t overlay overlay -o lowerdir=/$folder,upperdir=$own/upper,workdir=$own/work /$folder
 done

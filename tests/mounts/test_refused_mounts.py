@@ -198,11 +198,11 @@ def test_no_option_makes_a_mount_writable_or_another_type(
     source: Path, mountpoint: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", str(seed))
-    zarrfuse("mount", source, mountpoint, "-o", "rw,fsname=mine", command=COMMAND)
+    zarrfuse("mount", source, mountpoint, "-o", r"rw,fsname=a\,süß", command=COMMAND)
     assert "ro" in options_of(mountpoint)
     mounted = kernel_mounts.mount_at(str(mountpoint))
     assert mounted is not None
-    assert (mounted.type, mounted.source) == ("fuse.zarrfuse", "mine")
+    assert (mounted.type, mounted.source) == ("fuse.zarrfuse", "a,süß")
     zarrfuse("unmount", mountpoint)
 
 

@@ -1,6 +1,7 @@
 """SIGHUP reloads, SIGUSR1 tells what the daemon is doing."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,22 @@ def test_a_reload_shows_what_the_store_has_by_now(source: Path, served: Served, 
     assert (point / "new").read_bytes() == b"new"
 
 
+def test_after_a_reload_what_was_deleted_is_gone(source: Path, served: Served) -> None:
+    """The kernel keeps its names, with `inf` for ever: it has to ask again what they stand for."""
+    daemon = served(source, "--view", "raw", "--cache-ttl", "inf")
+    point = daemon.mountpoint
+    assert (point / "file").read_bytes() == b"content"
+    assert (point / "folder").is_dir()
+    shutil.rmtree(source / "folder")
+    (source / "file").unlink()
+    assert (point / "file").is_file()
+    daemon.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "SIGHUP: reloaded" in daemon.text())
+    assert not (point / "folder").exists()
+    with pytest.raises(FileNotFoundError):
+        (point / "file").read_bytes()
+
+
 def test_a_reload_decodes_anew(tmp_path: Path, served: Served) -> None:
     array = zarr.create_array(tmp_path / "a.zarr", shape=(8, 8), chunks=(8, 8), dtype="u1")
     array[...] = 1
@@ -52,8 +69,8 @@ def test_a_reload_reads_the_log_level_anew(source: Path, served: Served, tmp_pat
     daemon = served(source, "--config", config)
     config.write_text("verbose = true\n")
     daemon.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: "reloading" in daemon.text())
-    wait_for(lambda: "DEBUG" in daemon.text())
+    wait_for(lambda: "SIGHUP: reloaded" in daemon.text())
+    assert "DEBUG" in daemon.text()
     config.write_text("verbos = true\n")
     daemon.process.send_signal(signal.SIGHUP)
     wait_for(lambda: "not reloaded: " in daemon.text())

@@ -100,8 +100,9 @@ def _folder() -> str:
 def _mountpoint_of(source: str, folder: str) -> str | None:
     """Where a source is mounted in the folder, and answers."""
     from zarrfuse.mounts import kernel_mounts  # noqa: PLC0415
+    from zarrfuse.stores.opening import printable_source  # noqa: PLC0415
 
-    name = kernel_mounts.name_of(source)
+    name = printable_source(source)
     for mount in kernel_mounts.mounts():
         if os.path.dirname(mount.mountpoint) != folder or mount.source != name:
             continue

@@ -7,7 +7,6 @@ copies a reply before anything else runs, so one buffer and one pair of attribut
 import errno
 import os
 import stat
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +29,6 @@ from zarrfuse.fuse.interrupts import interruptible
 from zarrfuse.fuse.listing import is_hidden
 from zarrfuse.fuse.names import Names
 from zarrfuse.fuse.nodes import Node, Nodes
-from zarrfuse.fuse.page_cache import forget_in_kernel
 from zarrfuse.fuse.replies import OWN_OFFSETS, Replies
 from zarrfuse.fuse.shown import Shown
 from zarrfuse.fuse.storing import Storing
@@ -39,6 +37,9 @@ from zarrfuse.stores.access import Access, Change, made_by
 from zarrfuse.stores.base import Entry
 from zarrfuse.views.base import Folder
 from zarrfuse.views.control_files import ControlFolder, RootWithControl
+
+_OUTDATED_AT_ONCE = 1000
+"""Inodes that are outdated while requests wait: some milliseconds."""
 
 
 class Operations(pyfuse3.Operations):
@@ -98,12 +99,13 @@ class Operations(pyfuse3.Operations):
             await pyfuse3.main(min_tasks=1, max_tasks=most_requests)
             nursery.cancel_scope.cancel()
 
-    def outdate(self) -> None:
+    async def outdate(self) -> None:
         """Let all that is kept of the store count as old, here and in the kernel."""
         clock.outdate_all()
-        threading.Thread(
-            target=forget_in_kernel, args=(self._nodes.all(),), name="zarrfuse-outdate", daemon=True
-        ).start()
+        for number, node in enumerate(self._nodes.all(), 1):
+            self._files.page_cache.outdate(node)
+            if number % _OUTDATED_AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
 
     @property
     def busy(self) -> bool:

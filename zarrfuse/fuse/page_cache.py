@@ -4,8 +4,6 @@ Owns the reply to OPEN, which says whether the kernel keeps its cached pages, an
 files into them. Used by `files`. It must not know views.
 """
 
-import os
-from collections.abc import Iterable
 from contextlib import suppress
 
 import pyfuse3
@@ -14,20 +12,6 @@ from zarrfuse.formats.segments import Rendered
 from zarrfuse.fuse.file import File
 from zarrfuse.fuse.handle import Handle
 from zarrfuse.fuse.nodes import Node
-
-
-def forget_in_kernel(nodes: Iterable[Node]) -> None:
-    """Have the kernel drop names, attributes and pages.
-
-    For a thread: the kernel may wait for a page that is being read.
-    """
-    for node in nodes:
-        node.seen = None
-        with suppress(OSError):  # it does not know the inode
-            pyfuse3.invalidate_inode(node.number)
-        if node.parent is not None:
-            name = os.fsencode(node.entry.name)
-            pyfuse3.invalidate_entry_async(node.parent.number, name, ignore_enoent=True)
 
 
 class PageCache:
@@ -72,7 +56,15 @@ class PageCache:
         return True
 
     def void(self, node: Node) -> None:
-        """Invalidate an inode's attributes in the kernel. That takes no lock in the kernel."""
-        node.seen, node.is_unsure = None, False
+        """Outdate an inode whose size the kernel may not know; it asks for that next."""
+        node.is_unsure = False
+        self.outdate(node)
+
+    def outdate(self, node: Node) -> None:
+        """Have the kernel ask for an inode's attributes, and drop its pages when it is opened.
+
+        That takes no lock in the kernel, as dropping them here would.
+        """
+        node.seen = None
         with suppress(OSError):  # it does not know the inode
             pyfuse3.invalidate_inode(node.number, attr_only=True)

@@ -1,7 +1,7 @@
 """The daemon of a mount: it mounts, serves, handles signals and unmounts.
 
-Owns the process: going to the background, logging, signals, limits. Used by `cli`. `fuse` answers requests,
-`kernel_mounts` checks what may be mounted.
+Owns the process: going to the background, logging, signals, limits. Used by `cli`. `served` makes what it
+serves, `libfuse` mounts, `kernel_mounts` checks what may be mounted.
 """
 
 import errno
@@ -10,40 +10,33 @@ import logging
 import os
 import resource
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import NoReturn, cast
+from typing import NoReturn
 
 import pyfuse3
 import trio
 
-from zarrfuse import __version__
-from zarrfuse.config import FOLDER_TTL_S, PERMANENT_TTL_S, VIEWS, MountConfig, ShownAccess
+from zarrfuse.config import VIEWS, MountConfig
 from zarrfuse.decoding.memory import settle as settle_memory
 from zarrfuse.errors import MountError, ZarrfuseError, text_of
 from zarrfuse.fuse import eager
 from zarrfuse.fuse.operations import Operations
 from zarrfuse.mounts import bookmarks, kernel_mounts
+from zarrfuse.mounts.libfuse import mount_by_libfuse
 from zarrfuse.mounts.logs import open_log, set_level
 from zarrfuse.mounts.metrics import serve_metrics
 from zarrfuse.mounts.readiness import Said, heard
+from zarrfuse.mounts.served import Served
 from zarrfuse.mounts.signals import Signals
 from zarrfuse.mounts.supervisor import Supervisor
-from zarrfuse.stores.base import Entry, Kind, Store, WritableStore
-from zarrfuse.stores.cache import ByteCache, default_cache_bytes
+from zarrfuse.stores.base import Store
 from zarrfuse.stores.opening import is_url, open_store, printable_source
 from zarrfuse.stores.trust import check_trusted
-from zarrfuse.transactions.commits import Commits
-from zarrfuse.transactions.recovered_view import rolled_forward
-from zarrfuse.views.base import Folder
-from zarrfuse.views.choice import open_view
-from zarrfuse.views.chunks.journals import judge_of
 from zarrfuse.views.first_look import LOOKED_FOR_S, first_look
 from zarrfuse.views.images.imports import prepare
-from zarrfuse.views.source import root_name
 
 log = logging.getLogger(__name__)
 
@@ -154,86 +147,43 @@ def serve(
     `ready`: called when the mount answers, with a sentence if the store seems to hold no Zarr.
     `verbose_now`: see `mount`.
     """
-    ttl_s, longest_s = config.cache_ttl_s, PERMANENT_TTL_S if store.permanent else FOLDER_TTL_S
-    if ttl_s is None or store.keeps_names:
-        ttl_s = longest_s if ttl_s is None else min(ttl_s, longest_s)
-    cache = store.cache
-    if cache is None and VIEWS[config.view].decodes:
-        asked = config.cache_bytes
-        cache = ByteCache(default_cache_bytes() if asked is None else asked)
-    commits = None
-    if config.read_write:
-        commits = Commits(
-            cast(WritableStore, store),
-            config.spool_dir,
-            judge=judge_of(store),
-            timeout_s=config.tuning.store_timeout_s,
-        )
-        commits.recover()
-    shown = rolled_forward(store, judge_of(store))
-    root = open_view(
-        config.view,
-        shown,
-        ttl_s,
-        commits=commits,
-        root_name=root_name(printable_source(config.source)) or "root",
-        formats=config.formats,
-        cache=cache,
-    )
-    operations = Operations(
-        root,
-        _entry_of(root),
-        ttl_s=ttl_s,
-        space=store.space,
-        writable=config.read_write,
-        xattrs=config.xattrs,
-        tuning=config.tuning,
-        about={
-            "version": __version__,
-            "pid": os.getpid(),
-            "source": printable_source(config.source),
-            "mountpoint": config.mountpoint,
-            "view": config.view,
-        },
-        counted=lambda: ({} if cache is None else {"cache": cache.status()}) | store.status(),
-        lists_all=store.lists_all,
-        shown=config.shown_access,
-    )
+    served = Served(config, store)
     supervisor = Supervisor(printable_source(config.source), config.mountpoint)
     _settle_process()
     if VIEWS[config.view].decodes:
         settle_memory()  # here, since each thread that there is by then keeps a heap of its own
 
-    def reload() -> None:
-        verbose = config.verbose if verbose_now is None else verbose_now()
+    async def reload() -> None:
         supervisor.reloading()
-        set_level(verbose=verbose)
-        operations.outdate()
-        if cache is not None:
-            cache.drop_all(lambda _: True)
-        log.debug("what was kept of %s counts as old", config.mountpoint)
-        supervisor.ready()
+        try:
+            if verbose_now is not None:
+                set_level(
+                    verbose=await trio.to_thread.run_sync(verbose_now, abandon_on_cancel=True)
+                )
+            await served.outdate()
+            log.debug("what was kept of %s counts as old", config.mountpoint)
+        finally:
+            supervisor.ready()
 
     if config.metrics is not None:
-        log.info("metrics: %s", serve_metrics(config.metrics, operations.status))
+        log.info("metrics: %s", serve_metrics(config.metrics, served.operations.status))
     signals = Signals(config.mountpoint, reload)
-    look = _Look(config.source, shown)
-    _mount(operations, config)
+    look = _Look(config.source, served.store)
+    mount_by_libfuse(served.operations, config)
     mounted = kernel_mounts.mount_at(config.mountpoint)
     try:
         if config.tuning.eager:
-            eager.install(busy=lambda: operations.busy)
+            eager.install(busy=lambda: served.operations.busy)
         tasks = supervisor.watch, partial(signals.obey, mounted)
-        trio.run(_run, operations, config, mounted, tasks, lambda: ready(_told(config, look)))
+        told = partial(_told, config, look)
+        trio.run(_run, served.operations, config, mounted, tasks, lambda: ready(told()))
     finally:
         supervisor.stopping()
         if config.bookmark:
             _bookmarked(bookmarks.remove, config.mountpoint)
         # It unmounts by the path, where by now there may be the mount of another daemon.
         pyfuse3.close(unmount=kernel_mounts.mount_at(config.mountpoint) == mounted)
-        if commits is not None:
-            commits.close()
-        store.close()
+        served.close()
     log.info("%s is unmounted", config.mountpoint)
     _drop_unwritten_log()
 
@@ -290,11 +240,6 @@ class _Look:
         return self._problem
 
 
-def _entry_of(root: Folder) -> Entry:
-    entry = root.lookup("")
-    return Entry("", Kind.FOLDER, 0, entry.mtime_ns, access=entry.access)
-
-
 def _settle_process() -> None:
     """Set limits of the process, and intervals of the interpreter, for a file system."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -304,49 +249,6 @@ def _settle_process() -> None:
     # Listings make objects by the 100,000 and no cycles: looking for some took 7 % of `ls -l`.
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-
-
-def _mount(operations: Operations, config: MountConfig) -> None:
-    """Call `pyfuse3.init`. If it fails, the output of libfuse is the reason in the error."""
-    options = ["subtype=zarrfuse", f"fsname={_escaped(kernel_mounts.name_of(config.source))}"]
-    options += filter(_is_for_libfuse, config.options)  # of two that contradict, the last counts
-    if config.allow_other:
-        options.append("allow_other")
-    if not config.read_write:
-        options.append("ro")
-    is_shown_otherwise = config.shown_access != ShownAccess()
-    if config.read_write or is_shown_otherwise or not _OF_OTHERS.isdisjoint(options):
-        options.append("default_permissions")  # else the disk checks, which knows ACLs, too
-    with tempfile.TemporaryFile() as said:
-        stderr = os.dup(2)
-        os.dup2(said.fileno(), 2)
-        try:
-            pyfuse3.init(operations, config.mountpoint, options)  # type: ignore[arg-type]  # in order
-        except RuntimeError as error:
-            said.seek(0)
-            text = said.read().decode(errors="replace").strip().replace("\n", "; ")
-            raise MountError(f"{config.mountpoint} cannot be mounted: {text or error}") from None
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-
-
-_OF_OTHERS = frozenset({"allow_other", "allow_root"})
-
-
-def _is_for_libfuse(option: str) -> bool:
-    """Whether libfuse gets an option: not those of zarrfuse, nor what would make it less safe.
-
-    mount(8) passes `rw`, and mount.fuse3(8) `dev` and `suid`, unless told otherwise. libfuse mounts with
-    `nodev` and `nosuid`.
-    """
-    refused = ("nonempty", "rw", "defaults", "dev", "suid")
-    return option not in refused and not option.startswith("subtype=")
-
-
-def _escaped(value: str) -> str:
-    """`value` as libfuse takes it in an option: a comma would end it."""
-    return value.replace("\\", "\\\\").replace(",", "\\,")
 
 
 async def _run(

@@ -14,7 +14,6 @@ import threading
 from dataclasses import dataclass
 
 from zarrfuse.errors import MountError
-from zarrfuse.stores.opening import printable_source
 
 TYPE = "fuse.zarrfuse"
 _ANSWER_WITHIN_S = 3.0
@@ -52,11 +51,6 @@ def mounts() -> list[Mount]:
 
 def _unescaped(field: bytes) -> str:
     return os.fsdecode(_ESCAPED.sub(lambda match: bytes([int(match[1], 8)]), field))
-
-
-def name_of(source: str) -> str:
-    """A source as the table of mounts has it, unless `fsname` says otherwise."""
-    return printable_source(source).encode("ascii", "backslashreplace").decode()
 
 
 def mount_at(path: str) -> Mount | None:

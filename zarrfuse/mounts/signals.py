@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pyfuse3
 import trio
@@ -30,7 +30,7 @@ class Signals:
     what SIGHUP does; it may raise `ZarrfuseError`.
     """
 
-    def __init__(self, mountpoint: str, reload: Callable[[], None]) -> None:
+    def __init__(self, mountpoint: str, reload: Callable[[], Awaitable[None]]) -> None:
         self._mountpoint = mountpoint
         self._reload = reload
         self._noted: list[int] = []
@@ -51,15 +51,20 @@ class Signals:
             for number in self._noted:
                 os.kill(os.getpid(), number)
             await is_ready.wait()
-            async for number in signals:
-                if number in self._ends:
-                    await self._end(signal.Signals(number), mounted)
-                else:
-                    log.info("%s: reloading", signal.Signals(number).name)
-                    try:
-                        self._reload()
-                    except ZarrfuseError as error:
-                        log.warning("not reloaded: %s", error)
+            async with trio.open_nursery() as reloads:  # which a file of configuration may keep
+                async for number in signals:
+                    if number in self._ends:
+                        await self._end(signal.Signals(number), mounted)
+                    else:
+                        reloads.start_soon(self._reload_and_tell, signal.Signals(number))
+
+    async def _reload_and_tell(self, number: signal.Signals) -> None:
+        try:
+            await self._reload()
+        except ZarrfuseError as error:
+            log.warning("%s: not reloaded: %s", number.name, error)
+        else:
+            log.info("%s: reloaded", number.name)
 
     async def _end(self, number: signal.Signals, mounted: kernel_mounts.Mount | None) -> None:
         self._count += 1
