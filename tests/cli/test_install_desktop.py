@@ -1,6 +1,7 @@
 """`zarrfuse install-desktop`: what desktops read of it, what it keeps, and that it goes without a trace."""
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -225,3 +226,13 @@ def test_a_program_that_no_entry_can_name_is_refused(
     with pytest.raises(ZarrfuseError, match="can't be named in desktop files"):
         install_desktop.install_desktop()
     assert files_below(data) == {}
+
+
+def test_the_commands_of_the_page(data: Path, thunar: Path) -> None:
+    page = Path(__file__).parents[2] / "docs/desktop.md"
+    install, uninstall = re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.M | re.S)
+    path = f"{PROGRAM.parent}:{os.environ['PATH']}"
+    run("sh", "-e", "-c", install, PATH=path)
+    assert installed(data) == FILES
+    run("sh", "-e", "-c", uninstall, PATH=path)
+    assert installed(data) == set()

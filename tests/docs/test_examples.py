@@ -15,6 +15,7 @@ PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
 RUN_BY = {
     "README.md": "apps/test_readme.py",
     "docs/check.md": "check/test_check_page.py",
+    "docs/desktop.md": "cli/test_install_desktop.py",
     "docs/extensions.md": "mounts/test_extensions_mount.py",
     "docs/how-to/platforms.md": "apps/test_program_pages.py",
     "docs/how-to/programs.md": "apps/test_program_pages.py",

@@ -98,6 +98,8 @@ def test_files_beside_the_code_are_in_the_wheel(names: set[str]) -> None:
         "zarrfuse/py.typed",
         f"{data}/zarrfuse/systemd/system/zarrfuse@.service",
         f"{data}/zarrfuse/systemd/user/zarrfuse@.service",
+        f"{data}/zarrfuse/desktop/thunar.xml",
+        f"{data}/zarrfuse/desktop/data/nautilus/scripts/Mount with zarrfuse",
         f"{data}/man/man1/zarrfuse.1",
         f"{data}/man/man1/zarrfuse-mount.1",
         f"{data}/man/man8/mount.zarrfuse.8",

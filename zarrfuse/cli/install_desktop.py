@@ -25,9 +25,9 @@ def install_desktop(
         bool, typer.Option("--uninstall", help="Remove what this command has installed.")
     ] = False,
 ) -> None:
-    """Add `Mount with zarrfuse` to the file managers of this user.
+    """Add `Mount with zarrfuse` to the file managers.
 
-    Also the types and icons of zipped Zarr files.
+    Of this user; also types and an icon of zipped Zarr files.
     """
     from zarrfuse.cli.thunar import add_actions, remove_actions  # noqa: PLC0415  # it imports XML
 

@@ -34,9 +34,10 @@ def open_(
         ),
     ] = "images",
 ) -> None:
-    """Mount SOURCE and show it in the file manager, or unmount it if it is a mount.
+    """Mount SOURCE and show it in the file manager.
 
-    It is mounted in $XDG_RUNTIME_DIR/zarrfuse, with a bookmark in the side bar.
+    If SOURCE is a mount, it is unmounted. Else it is mounted in $XDG_RUNTIME_DIR/zarrfuse, with a
+    bookmark in the side bar.
     """
     if view not in VIEWS:
         raise typer.BadParameter(f"{view} is not one of {', '.join(VIEWS)}", param_hint="--view")
