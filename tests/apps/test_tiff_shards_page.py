@@ -1,12 +1,10 @@
 """The commands of `docs/tiff-shards.md`, run in the order they stand there; its options and its picture."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 from xml.etree import ElementTree
 
+from builders.scripts import module_of
 from pages import follow, options_of, shell_in
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -18,18 +16,8 @@ def test_each_command_of_the_page_works_and_shows_what_it_says(tmp_path: Path) -
         assert follow(PAGE, run) >= 8
 
 
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tiff_shards", DOCS / "tiff_shards.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # for its dataclasses
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_picture_is_what_its_script_draws() -> None:
-    drawn = script().picture()
+    drawn = module_of(DOCS / "tiff_shards.py").picture()
     assert ElementTree.fromstring(drawn).tag.endswith("svg")
     assert (DOCS / "tiff-shards.svg").read_text() == drawn
     assert "(tiff-shards.svg)" in PAGE

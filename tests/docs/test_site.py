@@ -1,16 +1,15 @@
 """The site of the documentation is built and loads nothing from elsewhere; no link in it is broken."""
 
-import importlib.util
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from builders.mounts import ENVIRONMENT
+from builders.scripts import module_of
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = [
@@ -128,17 +127,8 @@ def test_no_link_of_a_page_in_the_repository_is_broken(page: Path) -> None:
     assert broken == []
 
 
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_of_docs", REPOSITORY / "docs/site.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_reference_says_what_the_code_does() -> None:
-    pages = dict(script().pages())
+    pages = dict(module_of(REPOSITORY / "docs/site.py").pages())
     assert "| `--view VIEW` | What to show: `chunks`, " in pages["reference/commands.md"]
     assert (
         "| `cache_ttl` | `ZARRFUSE_CACHE_TTL` | a text or a number |"

@@ -1,6 +1,5 @@
 """Man pages and completion of shells are what the code says, and work."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -8,18 +7,14 @@ from pathlib import Path
 
 import pytest
 from builders.mounts import ENVIRONMENT
+from builders.scripts import module_of
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 PAGES = sorted((PACKAGING / "man").rglob("*.[18]"))
 
 
 def test_they_are_as_the_code_says() -> None:
-    spec = importlib.util.spec_from_file_location("generate", PACKAGING / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = dict(module.files())
+    found = dict(module_of(PACKAGING / "generate.py").files())
     for path, text in found.items():
         assert (PACKAGING / path).read_text() == text, "run: python packaging/generate.py"
     assert sorted(path.name for path in PAGES) == [
