@@ -35,10 +35,6 @@ def wanted(requirements: list[str]) -> set[str]:
     return found
 
 
-def test_it_is_of_this_version(recipe: dict[str, Any], project: dict[str, Any]) -> None:
-    assert recipe["package"]["version"] == project["version"]
-
-
 def test_it_needs_what_the_wheel_needs(recipe: dict[str, Any], project: dict[str, Any]) -> None:
     run = set(recipe["requirements"]["run"])
     assert run - wanted(project["dependencies"]) == {"__linux", "python >=3.11", "libfuse3"}
