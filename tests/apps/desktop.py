@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+GIVEN_UP_S = 60
+"""How long a test waits for a program. On a busy machine eog takes many seconds to show a picture."""
+
 THUMBNAIL = 128
 """The width and height, in pixels, of thumbnails in the file manager."""
 
@@ -176,7 +179,7 @@ class Desktop:
         assert address, (self.home / "dbus-daemon.log").read_text()
         self.environment["DBUS_SESSION_BUS_ADDRESS"] = address
 
-    def wait_for_window(self, title: str, timeout_s: float = 20) -> str:
+    def wait_for_window(self, title: str, timeout_s: float = GIVEN_UP_S) -> str:
         """The id of the visible window whose title matches the regular expression `title`."""
 
         def find() -> str | None:
@@ -216,10 +219,10 @@ class Desktop:
             last, before = before, self.screenshot(file)
             return bool((last == before).all()) or None
 
-        self.wait_until(look, "screen that stays as it is", 20)
+        self.wait_until(look, "screen that stays as it is")
 
     def wait_for_picture(
-        self, picture: np.ndarray, file: Path, likeness: float = 0.99, timeout_s: float = 20
+        self, picture: np.ndarray, file: Path, likeness: float = 0.99, timeout_s: float = GIVEN_UP_S
     ) -> float:
         """Wait until the screen shows `picture` pixel by pixel; how like it is, 1 at most.
 
@@ -238,7 +241,10 @@ class Desktop:
         return self.wait_until(look, describe, timeout_s)
 
     def wait_until(
-        self, look: Callable[[], T | None], what: str | Callable[[], str], timeout_s: float
+        self,
+        look: Callable[[], T | None],
+        what: str | Callable[[], str],
+        timeout_s: float = GIVEN_UP_S,
     ) -> T:
         """What `look` returns once it returns something; fails with the programs' logs."""
         deadline = time.monotonic() + timeout_s
@@ -285,7 +291,7 @@ class Desktop:
         """Start openbox. A window that is mapped before it is there may never be shown."""
         ready = self.home / "run" / "openbox"
         self.start("openbox", "--sm-disable", "--startup", f"mkdir {shlex.quote(str(ready))}")
-        self.wait_until(lambda: ready.exists() or None, "window manager", 20)
+        self.wait_until(lambda: ready.exists() or None, "window manager")
 
     def _end_processes(self) -> None:
         """End what was started, last first, and then what that started and left behind."""

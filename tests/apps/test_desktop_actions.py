@@ -63,7 +63,7 @@ def middle_of_thumbnail(desktop: Desktop, image: Path) -> np.ndarray:
 def wait_for_mount(desktop: Desktop, name: str) -> Path:
     point = desktop.home / "run/zarrfuse" / name
     mounted = lambda: kernel_mounts.mount_at(str(point))  # noqa: E731
-    desktop.wait_until(mounted, f"mount of {name} on {point}", timeout_s=20)
+    desktop.wait_until(mounted, f"mount of {name} on {point}")
     return point
 
 
@@ -75,7 +75,7 @@ def wait_for_bookmarks(desktop: Desktop, *names: str) -> None:
         lines = (desktop.home / BOOKMARKS).read_text().splitlines()
         return [line.partition(" ")[2] for line in lines] == labels or None
 
-    desktop.wait_until(are_there, f"bookmarks {labels}", timeout_s=20)
+    desktop.wait_until(are_there, f"bookmarks {labels}")
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_an_error_is_a_notification(installed: Desktop, artifacts: Path) -> None
     desktop.start_bus()
     desktop.start("dunst")
     desktop.wait_until(
-        lambda: "false" in desktop.run("dunstctl", "is-paused") or None, "notifications", 20
+        lambda: "false" in desktop.run("dunstctl", "is-paused") or None, "notifications"
     )
     source = desktop.home / "a <b> & c.txt"
     source.write_text("no Zarr")
