@@ -6,7 +6,7 @@ code when the site is built.
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,27 @@ import typer
 
 from zarrfuse import errors
 from zarrfuse.cli.app import app
-from zarrfuse.cli.mount_command import taken_by
+from zarrfuse.cli.mount_command import flags_of, taken_by
 from zarrfuse.cli.mount_config import VARIABLE, Takes
+from zarrfuse.cli.mount_words import BEGINS_OF_FSTAB, OF_FSTAB, OF_KERNEL, REFUSED
+from zarrfuse.mounts.metrics import Counters
 from zarrfuse.views.attributes import MEANINGS
 
 REPOSITORY = Path(__file__).parents[1]
 PYTHON = ("open_store", "mount", "index", "export")
+STATUS = {
+    **dict.fromkeys(("version", "source", "mountpoint", "view"), ""),
+    **dict.fromkeys(("uptime_s", "open_files", "open_folders", "kernel_lookups"), 0),
+    "requests_by_kind": {"read": 0},
+    "errors": {"EIO": 0},
+    "refusals": {"ENOENT": 0},
+    "bytes_read": 0,
+    "bytes_written": 0,
+    "server": {"requests": 0},
+    "cache": {"hits": 0, "misses": 0},
+    "store_calls": {"calls": 0, "seconds": 0, "buckets": []},
+}
+"""A `status.json` with all that becomes metrics."""
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -45,12 +60,14 @@ def pages() -> Iterator[tuple[str, str]]:
     makers: tuple[Callable[[], str], ...] = (
         _commands,
         _configuration,
+        _mount_words,
         _attributes,
         _errors,
+        _metrics,
         _python,
     )
     for make in makers:
-        yield f"reference/{make.__name__.strip('_')}.md", make()
+        yield f"reference/{make.__name__.strip('_').replace('_', '-')}.md", make()
 
 
 def _readme() -> str:
@@ -102,10 +119,55 @@ def _configuration() -> str:
             "# Configuration",
             "Keys of the files of configuration, and the variables of the environment that do the same. "
             "How they are read is in [Mounting](../mount.md#files-of-configuration). In `-o` each has the "
-            "same name.",
+            "same name: see [Words of -o](mount-words.md).",
             _table(("key", "variable", "value", "default", ""), rows),
         )
     )
+
+
+def _mount_words() -> str:
+    """The words of `-o`."""
+    group: Any = typer.main.get_command(app)
+    mount = group.commands["mount"]
+    flags = flags_of(mount)
+    options = {param.name: param for param in mount.params if param.name in flags}
+    of_command = (
+        (
+            f"`{name}`" if flags[name] else f"`{name}={param.metavar or 'VALUE'}`",
+            f"`--{name.replace('_', '-')}`",
+            param.help,
+        )
+        for name, param in options.items()
+    )
+    reasons: dict[str, list[str]] = {}
+    for word, why in REFUSED.items():
+        reasons.setdefault(why, []).append(word)
+    begins = (f"{begin}..." for begin in BEGINS_OF_FSTAB)
+    return "\n\n".join(
+        (
+            "# Words of -o",
+            "`zarrfuse mount -o WORD,...`, mount(8) and lines of fstab take these words. "
+            "[Mounting](../mount.md#the-words-of-o) says how they are written.",
+            "## Options of zarrfuse",
+            "`_` may be written `-`.",
+            _table(("word", "option", ""), of_command),
+            "## Options of the kernel and of libfuse",
+            f"Are handed on: {_words(OF_KERNEL)}.",
+            "## Words of fstab",
+            "Are read by mount(8) and systemd, and are dropped: "
+            f"{_words(OF_FSTAB)}, {_words(begins)}.",
+            "## Refused",
+            "Words of other FUSE file systems, and why they cannot be given:",
+            _table(("words", ""), ((_words(words), why) for why, words in reasons.items())),
+            "## Anything else",
+            "With a URL as the source, `KEY=VALUE` is a [setting of the store](../remote.md#options). "
+            "Any other word is refused, with the nearest one that exists.",
+        )
+    )
+
+
+def _words(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in sorted(words))
 
 
 def _attributes() -> str:
@@ -140,6 +202,31 @@ def _errors() -> str:
             "Exceptions of `zarrfuse.errors`. A program on a mount gets the errno; the sentence with "
             "the reason is in the log and in `.zarrfuse/status.json`.",
             _table(("exception", "errno", "when"), rows),
+        )
+    )
+
+
+def _metrics() -> str:
+    """What `--metrics` serves."""
+    rows = []
+    for family in Counters(lambda: STATUS).collect():
+        sample = family.samples[0]
+        is_one = family.type != "histogram"
+        labels = ", ".join(f"`{label}`" for label in sample.labels) if is_one else ""
+        rows.append(
+            (
+                f"`{sample.name if is_one else family.name}`",
+                family.type,
+                labels,
+                family.documentation,
+            )
+        )
+    return "\n\n".join(
+        (
+            "# Metrics",
+            "What [`--metrics`](../status.md#-metrics) serves to Prometheus. Of the histogram there are "
+            "`_bucket`, `_count` and `_sum`. What a mount has not, such as a server, is left out.",
+            _table(("metric", "type", "labels", ""), rows),
         )
     )
 

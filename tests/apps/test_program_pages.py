@@ -1,16 +1,16 @@
-"""The tutorials, `programs.md` and `platforms.md`: each command works, and ImageJ shows what Fiji is to."""
+"""The tutorials and the pages of `how-to`: each command works, and ImageJ shows what Fiji is to."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders.pages import Block, blocks, follow, options_of, shell_in
 from desktop import Desktop
-from pages import follow, options_of, shell_in
 
 Macro = Callable[[str, Path], list[str]]
 DOCS = Path(__file__).parents[2] / "docs"
-FIJI = "Open it in Fiji"
+FIJI = "4. Open it in Fiji"
 
 SHOWN = """
 open(getArgument());
@@ -31,16 +31,18 @@ print("size", width, channels, slices, is("Virtual Stack"));
 """
 
 
-def page(name: str) -> str:
-    return (DOCS / name).read_text()
+def divided(shown: list[Block]) -> tuple[list[Block], list[Block]]:
+    """The blocks of a tutorial before and after the step in Fiji, which has none."""
+    before = [block for block in shown if block.section < FIJI]
+    after = [block for block in shown if block.section > FIJI]
+    assert before
+    assert before + after == shown
+    return before, after
 
 
-def divided(name: str) -> tuple[str, str, str]:
-    """A tutorial up to the step in Fiji, that step, and the rest."""
-    before, heading, rest = page(name).partition(f". {FIJI}\n")
-    assert heading
-    step, heading, after = rest.partition("\n## ")
-    return before, step, heading + after
+def step_in_fiji(page: str) -> str:
+    """What a tutorial says about it."""
+    return (DOCS / page).read_text().partition(f"## {FIJI}\n")[2].partition("\n## ")[0]
 
 
 def test_an_ome_zarr_in_fiji(
@@ -50,7 +52,8 @@ def test_an_ome_zarr_in_fiji(
     imagej: list[str | Path],
     bioformats: Path,
 ) -> None:
-    before, step, after = divided("tutorials/ome-zarr-in-fiji.md")
+    before, after = divided(blocks("docs/tutorials/ome-zarr-in-fiji.md", "sh", "console"))
+    step = step_in_fiji("tutorials/ome-zarr-in-fiji.md")
     array, pyramid = re.findall(r"`(mnt/\S+\.tiff)`", step)
     (desktop.home / "plugins").mkdir()
     (desktop.home / "plugins" / bioformats.name).symlink_to(bioformats)
@@ -70,7 +73,8 @@ def test_an_ome_zarr_in_fiji(
 
 
 def test_a_folder_of_tiffs_in_fiji(tmp_path: Path, macro: Macro) -> None:
-    before, step, after = divided("tutorials/tiff-folder.md")
+    before, after = divided(blocks("docs/tutorials/tiff-folder.md", "sh", "console"))
+    step = step_in_fiji("tutorials/tiff-folder.md")
     [file] = re.findall(r"`(mnt/\S+\.tiff)`", step)
     with shell_in(tmp_path) as run:
         follow(before, run)
@@ -81,16 +85,31 @@ def test_a_folder_of_tiffs_in_fiji(tmp_path: Path, macro: Macro) -> None:
 
 def test_the_files_of_the_table_of_programs_are_there(tmp_path: Path) -> None:
     with shell_in(tmp_path) as run:
-        assert follow(page("how-to/programs.md"), run) == 2
+        follow(blocks("docs/how-to/programs.md", "sh"), run)
 
 
 def test_a_mount_in_a_namespace_needs_no_set_uid_program(tmp_path: Path) -> None:
     """In it there is no `fusermount3`, as on a cluster."""
-    before, mount, after = page("how-to/platforms.md").partition("    zarrfuse mount ")
+    mount = "    zarrfuse mount "
     hidden = '    mount --bind /dev/null "$(command -v fusermount3)"\n'
+    shown = blocks("docs/how-to/platforms.md", "sh")
+    assert sum(mount in block.text for block in shown) == 1
     with shell_in(tmp_path) as run:
-        assert follow(f"{before}{hidden}{mount}{after}", run) == 2
+        follow(
+            (block._replace(text=block.text.replace(mount, hidden + mount)) for block in shown), run
+        )
         assert run("ls mnt") == ""
+
+
+@pytest.mark.parametrize(
+    "block", blocks("docs/how-to/views.md", "sh"), ids=lambda each: each.section
+)
+def test_each_view_shows_what_its_section_uses(block: Block, demo: Path, tmp_path: Path) -> None:
+    (tmp_path / "zarrfuse-demo").mkdir()
+    (tmp_path / "zarrfuse-demo/data").symlink_to(demo)
+    (tmp_path / "mnt").mkdir()
+    with shell_in(tmp_path) as run:
+        run(block.text)
 
 
 @pytest.mark.parametrize("path", sorted((DOCS / "how-to").glob("*.md")), ids=lambda path: path.stem)

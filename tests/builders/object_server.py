@@ -13,8 +13,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from urllib.parse import quote, unquote
 
 import pytest
@@ -98,11 +99,19 @@ class TestBucket:
         listed = self.ask("GET", query="?list-type=2&encoding-type=url&max-keys=10000").decode()
         return sorted(unquote(key) for key in re.findall("<Key>([^<]*)</Key>", listed))
 
-    def ask(self, method: str, key: str = "", body: bytes | None = None, query: str = "") -> bytes:
+    def ask(
+        self,
+        method: str,
+        key: str = "",
+        body: bytes | None = None,
+        query: str = "",
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
         try:
             path = f"/{self.name}/{quote(key, safe='/')}{query}"
-            connection.request(method, path, body, {"Authorization": "AWS others:signature"})
+            signed = {"Authorization": "AWS others:signature", **headers}
+            connection.request(method, path, body, signed)
             answer = connection.getresponse()
             said = answer.read()
         finally:

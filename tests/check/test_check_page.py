@@ -7,6 +7,7 @@ import pytest
 from builders.documents import array, group
 from builders.folders import write_keys
 from builders.mounts import zarrfuse
+from builders.pages import blocks
 from corpus import CASES, OTHER_RULES
 
 from zarrfuse.check import rules
@@ -43,9 +44,9 @@ def test_the_lines_and_the_document_shown_are_those_of_a_check(tmp_path: Path) -
     keys = {f"a/c/{row}/{column}": b"1234" for row, column in ((0, 1), (1, 0), (1, 1))}
     keys |= {"zarr.json": group(), "a/zarr.json": array(), "a/c/0/0": b"123"}
     write_keys(tmp_path, keys)
-    [shown] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    [shown] = blocks("docs/check.md", "json")
     printed = zarrfuse("check", tmp_path, "--json", check=False).stdout
-    assert printed.replace(str(tmp_path), "data") == shown
+    assert printed.replace(str(tmp_path), "data") == shown.text
     (tmp_path / "a/c/0/9").write_bytes(b"1234")
     assert zarrfuse("check", tmp_path, check=False).stdout in PAGE
 
@@ -55,6 +56,6 @@ def test_the_code_of_the_page_runs(
 ) -> None:
     write_keys(tmp_path / "data", {"zarr.json": b"{}"})
     monkeypatch.chdir(tmp_path)
-    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    exec(compile(code, "docs/check.md", "exec"), {})
+    [code] = blocks("docs/check.md", "python")
+    exec(compile(code.text, "docs/check.md", "exec"), {})
     assert "zarr.json zarr_format is missing" in capsys.readouterr().out

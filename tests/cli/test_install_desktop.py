@@ -1,7 +1,6 @@
 """`zarrfuse install-desktop`: what desktops read of it, what it keeps, and that it goes without a trace."""
 
 import os
-import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -12,6 +11,7 @@ import pytest
 from builders.folders import files_below
 from builders.homes import home
 from builders.mounts import ENVIRONMENT, zarrfuse
+from builders.pages import blocks
 
 __all__ = ["home"]
 
@@ -229,8 +229,7 @@ def test_a_program_that_no_entry_can_name_is_refused(
 
 
 def test_the_commands_of_the_page(data: Path, thunar: Path) -> None:
-    page = Path(__file__).parents[2] / "docs/desktop.md"
-    install, uninstall = re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.M | re.S)
+    install, uninstall = (block.text for block in blocks("docs/desktop.md", "sh"))
     path = f"{PROGRAM.parent}:{os.environ['PATH']}"
     run("sh", "-e", "-c", install, PATH=path)
     assert installed(data) == FILES

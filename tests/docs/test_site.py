@@ -134,5 +134,14 @@ def test_the_reference_says_what_the_code_does() -> None:
         "| `cache_ttl` | `ZARRFUSE_CACHE_TTL` | a text or a number |"
         in pages["reference/configuration.md"]
     )
+    assert "| `cache_ttl=SECONDS` | `--cache-ttl` |" in pages["reference/mount-words.md"]
+    assert "`max_readahead`" in pages["reference/mount-words.md"].partition("## Refused")[2]
+    assert "| `zarrfuse_errors_total` | counter | `errno` |" in pages["reference/metrics.md"]
     assert "| `user.zarr.shape` |" in pages["reference/attributes.md"]
     assert "| `Stale` | ESTALE |" in pages["reference/errors.md"]
+
+
+def test_the_metrics_of_the_status_page_are_those_of_the_reference() -> None:
+    pages = dict(module_of(REPOSITORY / "docs/site.py").pages())
+    told = set(re.findall(r"`(zarrfuse_\w+)`", (REPOSITORY / "docs/status.md").read_text()))
+    assert told == set(re.findall(r"`(zarrfuse_\w+)`", pages["reference/metrics.md"]))

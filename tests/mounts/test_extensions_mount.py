@@ -14,13 +14,12 @@ import pytest
 from builders.documents import array, group
 from builders.folders import write_keys
 from builders.mounts import Daemon, getfattr, info, mounting, wait_for, zarrfuse
+from builders.pages import blocks
 
 Mounted = Callable[..., Path]
 Served = Callable[..., Daemon]
 Stored = Callable[..., Path]
 
-PAGE = Path(__file__).parents[2] / "docs/extensions.md"
-_FILE = re.compile(r"^`([\w.]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NO_INDEX = re.compile(r"No module named pip|No matching distribution found for setuptools")
 
 OFFSET = {"name": "example.offset", "configuration": {"offset": [12, 24]}}
@@ -144,11 +143,10 @@ def test_nothing_is_logged_of_an_array_that_is_only_looked_at(
 def embargo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which pip has installed the package of `docs/extensions.md`."""
     base = tmp_path_factory.mktemp("package")
-    files = dict(_FILE.findall(PAGE.read_text()))
-    assert set(files) == {"pyproject.toml", "zarrfuse_embargo.py"}
-    for name, text in files.items():
-        (base / "embargo" / name).parent.mkdir(exist_ok=True)
-        (base / "embargo" / name).write_text(text)
+    [project] = blocks("docs/extensions.md", "toml")
+    [module] = blocks("docs/extensions.md", "python")
+    files = {"pyproject.toml": project.text, "zarrfuse_embargo.py": module.text}
+    write_keys(base / "embargo", {name: text.encode() for name, text in files.items()})
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
     done = subprocess.run(
         [*pip, "--target", base / "installed", base / "embargo"],

@@ -3,14 +3,12 @@
 They are run in a namespace of mounts, in which `/etc`, `/srv`, `/mnt` and `/usr/sbin` are its own.
 """
 
-import re
 import shlex
 import sys
 from pathlib import Path
 
 from builders.namespaces import in_namespace
-
-PAGE = (Path(__file__).parents[2] / "docs/mount.md").read_text()
+from builders.pages import blocks
 
 _BEGIN = """
 PATH="$1:$PATH"
@@ -32,12 +30,6 @@ systemctl() {  # no systemd runs here: what it would start is tested in test_sys
 """
 
 
-def blocks(language: str) -> list[str]:
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    assert found
-    return [text for each, text in found if each == language]
-
-
 def said(script: str) -> str:
     done = in_namespace(_BEGIN + script, Path(sys.executable).parent)
     assert done.returncode == 0, done.stderr
@@ -46,7 +38,7 @@ def said(script: str) -> str:
 
 def test_the_commands_work() -> None:
     shown = said(
-        "\n".join(blocks("sh"))
+        "\n".join(block.text for block in blocks("docs/mount.md", "sh"))
         + "\nls -l /sbin/mount.zarrfuse /etc/systemd/system/*.wants/zarrfuse@cells.service"
     )
     assert "mount.zarrfuse" in shown
@@ -54,8 +46,8 @@ def test_the_commands_work() -> None:
 
 
 def test_the_lines_of_fstab_mount() -> None:
-    [lines] = [block for block in blocks("") if "zarrfuse  view=" in block]
-    folder, url = lines.splitlines()
+    [lines] = blocks("docs/mount.md", "text")
+    folder, url = lines.text.splitlines()
     link = 'ln -s "$(command -v mount.zarrfuse)" /sbin/mount.zarrfuse'
     shown = said(
         f"{link}\necho {shlex.quote(folder)} >/etc/fstab\nmount -a\nls /mnt/cells\numount /mnt/cells\n"
@@ -66,9 +58,9 @@ def test_the_lines_of_fstab_mount() -> None:
 
 
 def test_a_file_of_configuration_is_what_config_prints() -> None:
-    [toml], [console] = blocks("toml"), blocks("console")
-    command, *lines = console.removeprefix("$ ").splitlines()
-    shown = said(f"cat >/etc/zarrfuse/cells.toml <<'END'\n{toml}END\n{command}\n").splitlines()
+    [toml], [console] = blocks("docs/mount.md", "toml"), blocks("docs/mount.md", "console")
+    command, *lines = console.text.removeprefix("$ ").splitlines()
+    shown = said(f"cat >/etc/zarrfuse/cells.toml <<'END'\n{toml.text}END\n{command}\n").splitlines()
     at = [shown.index(line) for line in lines if line != "..."]
     assert at == sorted(at)
     assert len(at) == 3

@@ -1,15 +1,13 @@
 """The examples of `docs/python.md`, run in the order they stand there; and what importing costs."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from builders.pages import blocks
 
-REPOSITORY = Path(__file__).parents[2]
-PAGE = (REPOSITORY / "docs/python.md").read_text()
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+BLOCKS = [block.text for block in blocks("docs/python.md", "python")]
 
 
 def test_each_example_of_the_page_runs(
@@ -25,9 +23,7 @@ def test_each_example_of_the_page_runs(
 
 
 def test_the_readme_shows_an_example_of_the_page() -> None:
-    readme = (REPOSITORY / "README.md").read_text()
-    shown = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
-    assert shown == BLOCKS[:1]
+    assert [block.text for block in blocks("README.md", "python")] == BLOCKS[:1]
 
 
 @pytest.mark.parametrize(

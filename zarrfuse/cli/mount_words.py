@@ -24,12 +24,12 @@ def words_of(text: str) -> Iterator[str]:
 
 
 # What mount(8) and systemd read in fstab, and hand on; `rw` it hands on unasked.
-_OF_FSTAB = frozenset(
+OF_FSTAB = frozenset(
     words_of("auto,noauto,user,nouser,users,owner,noowner,group,nogroup,nofail,defaults,_netdev,rw")
 )
-_BEGIN_OF_FSTAB = ("x-", "X-", "comment=")
+BEGINS_OF_FSTAB = ("x-", "X-", "comment=")
 # What the kernel and libfuse take from a file system of pyfuse3.
-_OF_KERNEL = frozenset(
+OF_KERNEL = frozenset(
     words_of(
         "ro,suid,nosuid,dev,nodev,exec,noexec,atime,noatime,diratime,nodiratime,relatime,norelatime,"
         "strictatime,nostrictatime,lazytime,nolazytime,sync,async,dirsync,symfollow,nosymfollow,"
@@ -38,7 +38,7 @@ _OF_KERNEL = frozenset(
     )
 )
 # What other FUSE file systems take, and what to do instead.
-_REFUSED = {
+REFUSED = {
     **dict.fromkeys(
         words_of(
             "max_read,max_write,max_readahead,max_background,congestion_threshold,fd,rootmode,user_id,"
@@ -95,16 +95,16 @@ def shared_out(
         name, equals, _ = word.partition("=")
         if _is_of_fstab(word):
             continue
-        if name in _OF_KERNEL:
+        if name in OF_KERNEL:
             options.append(word)
-        elif name in _REFUSED:
-            raise _refused(f"{name} cannot be given: {_REFUSED[name]}")
+        elif name in REFUSED:
+            raise _refused(f"{name} cannot be given: {REFUSED[name]}")
         elif _normal(name) in flags:
             raise _refused(f"{name} is no word of -o here: write it by itself")
         elif is_url and equals and not _nearest(name, flags):
             settings.append(word)
         else:
-            near = _nearest(name, [*flags, *_OF_KERNEL, *_OF_FSTAB])
+            near = _nearest(name, [*flags, *OF_KERNEL, *OF_FSTAB])
             raise _refused(
                 f"there is no option {name}" + (f"; did you mean {near}?" if near else "")
             )
@@ -114,7 +114,7 @@ def shared_out(
 def is_known(word: str, flags: Flags) -> bool:
     """Whether anybody here takes a word."""
     name = word.partition("=")[0]
-    return _is_of_fstab(word) or name in _OF_KERNEL or _normal(name) in flags
+    return _is_of_fstab(word) or name in OF_KERNEL or _normal(name) in flags
 
 
 def _own(word: str, flags: Flags) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def _own(word: str, flags: Flags) -> tuple[str, ...]:
 
 
 def _is_of_fstab(word: str) -> bool:
-    return word in _OF_FSTAB or word.startswith(_BEGIN_OF_FSTAB)
+    return word in OF_FSTAB or word.startswith(BEGINS_OF_FSTAB)
 
 
 def _normal(name: str) -> str:

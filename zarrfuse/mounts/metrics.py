@@ -49,7 +49,7 @@ def serve_metrics(address: str, status: Callable[[], dict[str, Any]]) -> str:
             "--metrics needs prometheus-client: pip install 'zarrfuse[metrics]'"
         ) from None
     registry = CollectorRegistry()
-    registry.register(_Counters(status))
+    registry.register(Counters(status))
     try:
         server, _ = start_http_server(port, host, registry)
     except OSError as error:
@@ -58,7 +58,7 @@ def serve_metrics(address: str, status: Callable[[], dict[str, Any]]) -> str:
     return f"http://{shown}:{server.server_port}/metrics"
 
 
-class _Counters:
+class Counters:
     """Makes metrics of `status.json`."""
 
     def __init__(self, status: Callable[[], dict[str, Any]]) -> None:
