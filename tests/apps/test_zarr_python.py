@@ -4,16 +4,18 @@ With the plug-in it knows `packbits` and `suffix`; the parts of a chunk it knows
 is a process of its own, which finds no entry points of ours.
 """
 
-import json
+import pickle
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import zarr
-from stored_arrays import CORE, DEMO, PACKED, Region, StoredArrays
+from stored_arrays import CORE, DEMO, PACKED, StoredArrays
 
 Mounted = Callable[..., Path]
 
@@ -23,7 +25,7 @@ NO_EXTENSIONS = r"disallowed extra fields:\s*\['extensions'\]"
 NO_PACKBITS = "Unknown codec: 'packbits'"
 
 WITHOUT_PLUGIN = """
-import importlib.metadata as metadata, json, sys
+import importlib.metadata as metadata, pickle, sys
 
 others = metadata.EntryPoints(
     point
@@ -34,47 +36,49 @@ others = metadata.EntryPoints(
 metadata.entry_points = others.select
 import zarr
 
-array = zarr.open_array(sys.argv[1], mode="r")
-for (top, bottom), (left, right) in json.loads(sys.argv[2]):
-    sys.stdout.buffer.write(array[top:bottom, left:right].tobytes())
+found = {}
+for path, regions in pickle.load(sys.stdin.buffer).items():
+    try:
+        array = zarr.open_array(path, mode="r")
+        found[path] = [array[top:bottom, left:right] for (top, bottom), (left, right) in regions]
+    except Exception as error:
+        found[path] = f"{type(error).__name__}: {error}"
+pickle.dump(found, sys.stdout.buffer)
 """
 
 
-class Refused(Exception):
-    """What zarr-python says, in a process of its own, of an array that it does not read."""
-
-
-def read_without_plugin(array: Path, regions: tuple[Region, ...]) -> bytes:
-    """The pixels of some regions, one behind the other. Raises `Refused`."""
+def read_without_plugin(folder: Path, stored: StoredArrays, names: Iterable[str]) -> dict[str, Any]:
+    """The pixels of the regions of each array, or what zarr-python says of one that it does not read."""
+    regions = {str(folder / name): stored.regions(name) for name in names}
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_PLUGIN, array, json.dumps(regions)],
-        capture_output=True,
+        [sys.executable, "-c", WITHOUT_PLUGIN],
+        input=pickle.dumps(regions),
+        stdout=subprocess.PIPE,
         timeout=60,
-        check=False,
+        check=True,
     )
-    if done.returncode:
-        raise Refused(done.stderr.decode())
-    return done.stdout
+    found = pickle.loads(done.stdout)
+    return {name: found[str(folder / name)] for name in names}
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        (f"{DEMO}/zstd", NO_SUFFIX),
-        (f"{DEMO}/raw", NO_SUFFIX),
-        (f"{DEMO}/strips", NO_SUFFIX),
-        (f"{DEMO}/header", NO_TRANSFORMERS),
-        (f"{DEMO}/checksum", NO_TRANSFORMERS),
-        ("crc32c", NO_TRANSFORMERS),
-        ("header", NO_TRANSFORMERS),
-        ("all-suffixed", NO_TRANSFORMERS),
-        ("extended", NO_EXTENSIONS),
-        (PACKED, NO_PACKBITS),
-    ],
-)
-def test_an_array_is_refused_as_it_is_stored(stored: StoredArrays, name: str, says: str) -> None:
-    with pytest.raises(Refused, match=says):
-        read_without_plugin(stored.folder / name, stored.regions(name))
+REFUSED = {
+    f"{DEMO}/zstd": NO_SUFFIX,
+    f"{DEMO}/raw": NO_SUFFIX,
+    f"{DEMO}/strips": NO_SUFFIX,
+    f"{DEMO}/header": NO_TRANSFORMERS,
+    f"{DEMO}/checksum": NO_TRANSFORMERS,
+    "crc32c": NO_TRANSFORMERS,
+    "header": NO_TRANSFORMERS,
+    "all-suffixed": NO_TRANSFORMERS,
+    "extended": NO_EXTENSIONS,
+    PACKED: NO_PACKBITS,
+}
+
+
+def test_arrays_are_refused_as_they_are_stored(stored: StoredArrays) -> None:
+    told = read_without_plugin(stored.folder, stored, REFUSED)
+    for name, says in REFUSED.items():
+        assert re.search(says, told[name]), name
 
 
 @pytest.mark.parametrize("name", [*CORE, PACKED])
@@ -90,11 +94,10 @@ def test_arrays_of_the_plain_view_are_read_pixel_for_pixel_without_the_plugin(
     stored: StoredArrays, mounted: Mounted
 ) -> None:
     mount = mounted(stored.folder, "--view", "plain")
+    read = read_without_plugin(mount, stored, (*CORE, PACKED))
     for name in CORE:
-        read = read_without_plugin(mount / name, stored.regions(name))
-        assert read == b"".join(pixels.tobytes() for pixels in stored.expected(name)), name
-    with pytest.raises(Refused, match=NO_PACKBITS):
-        read_without_plugin(mount / PACKED, stored.regions(PACKED))
+        np.testing.assert_equal(read[name], stored.expected(name), err_msg=name)
+    assert re.search(NO_PACKBITS, read[PACKED])
 
 
 def test_arrays_of_the_plain_view_are_read_pixel_for_pixel_with_the_plugin(

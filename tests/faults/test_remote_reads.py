@@ -184,7 +184,7 @@ def open_by(daemon: Daemon) -> Iterator[str]:
 def test_reads_of_a_failing_server_are_right_or_an_errno_and_nothing_leaks(
     tmp_path: Path, remote: Remote, sample: Sample
 ) -> None:
-    count = sample.count(10_000, default=800)
+    count = sample.count(10_000, default=300)
     first = sample.chance.randrange(1 << 30)
     options = ("--timeout", str(TIMEOUT_S), "--cache-size", CACHE, "--cache-ttl", "1")
     with mounted_behind_faults(tmp_path, remote, *options) as (daemon, proxy):
