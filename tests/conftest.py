@@ -11,7 +11,16 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from builders.mounts import Daemon, clear, drop_caches, mounting, serving, wait_for, zarrfuse
+from builders.mounts import (
+    ENVIRONMENT,
+    Daemon,
+    clear,
+    drop_caches,
+    mounting,
+    serving,
+    wait_for,
+    zarrfuse,
+)
 from builders.object_server import bucket, object_server
 
 from zarrfuse.cli.demo_dataset import write_demo
@@ -27,7 +36,8 @@ Mounter = Callable[..., Path]
 @pytest.fixture(scope="session", autouse=True)
 def folder_of_states(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Logs of daemons in the background are not written to that of the user."""
-    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("states"))
+    states = str(tmp_path_factory.mktemp("states"))
+    os.environ["XDG_STATE_HOME"] = ENVIRONMENT["XDG_STATE_HOME"] = states
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,11 +1,10 @@
-"""`info`, `demo`, `doctor` and `--version`, as a person uses them."""
+"""`info`, `demo` and `--version`, as a person uses them."""
 
 import json
 import os
 import re
 import signal
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -258,50 +257,6 @@ def test_a_demo_that_cannot_be_written_says_so(tmp_path: Path, below: str) -> No
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert str(tmp_path / below) in done.stderr
-
-
-def test_the_doctor_looks_at_what_a_mount_needs() -> None:
-    done = zarrfuse("doctor", check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert all(line.startswith("ok    ") for line in done.stdout.splitlines())
-    for words in ("kernel", "/dev/fuse", "fusermount3", "allow-other", "pyfuse3", "zarrfuse"):
-        assert words in done.stdout
-    can, cannot = re.findall(r"codecs that can(?: be decoded|not): (.*)", done.stdout)
-    assert {"zstd", "imagecodecs_jpeg", "numcodecs.zlib"} <= set(can.split(", "))
-    assert "zarrs.optional" in cannot.split(", ")
-
-
-LACKING = """
-import importlib.util, importlib.metadata, sys
-version, find_spec = importlib.metadata.version, importlib.util.find_spec
-def lacks(name):
-    if name == sys.argv[1]:
-        raise importlib.metadata.PackageNotFoundError(name)
-    return version(name)
-importlib.metadata.version = lacks
-importlib.util.find_spec = lambda name: None if name == sys.argv[1] else find_spec(name)
-from zarrfuse.cli.app import run
-run(["doctor"])
-"""
-
-
-@pytest.mark.parametrize(
-    ("package", "code", "said"),
-    [
-        ("msgspec", 1, "look  msgspec: is missing: pip install msgspec"),
-        ("h5py", 0, "ok    no h5py: pip install 'zarrfuse[hdf5]' installs it"),
-        ("imagecodecs", 0, "imagecodecs_lzw, "),
-    ],
-)
-def test_the_doctor_names_what_is_lacking(package: str, code: int, said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LACKING, package], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == code, done.stderr
-    assert said in done.stdout
-    if package == "imagecodecs":
-        [line] = [line for line in done.stdout.splitlines() if "codecs that cannot" in line]
-        assert said in line
 
 
 def test_the_version_is_printed() -> None:

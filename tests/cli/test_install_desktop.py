@@ -1,13 +1,13 @@
 """`zarrfuse install-desktop`: what desktops read of it, what it keeps, and that it goes without a trace."""
 
 import os
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from builders.commands import run
 from builders.folders import files_below
 from builders.homes import home
 from builders.mounts import ENVIRONMENT, zarrfuse
@@ -53,19 +53,6 @@ def thunar(home: Path) -> Path:
     path.parent.mkdir(parents=True)
     path.write_text(USERS)
     return path
-
-
-def run(*command: object, **variables: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **variables},
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def installed(data: Path) -> set[str]:

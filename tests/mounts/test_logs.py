@@ -4,12 +4,14 @@ import json
 import os
 import shlex
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from builders.documents import group
 from builders.folders import write_keys
-from builders.mounts import COMMAND, ENVIRONMENT, wait_for
+from builders.mounts import COMMAND, ENVIRONMENT, Daemon, wait_for
 from builders.namespaces import command_in_namespace
 
 
@@ -73,3 +75,23 @@ def test_another_format_is_refused(place: Path) -> None:
     assert "exit code 2" in said
     assert "xml is neither text nor json" in said
     assert os.listdir(place / "mnt") == []
+
+
+SLOWLY = """
+import time, pyfuse3
+from zarrfuse.cli import app
+from zarrfuse.mounts import daemon
+def later(call, seconds):
+    return lambda *arguments: time.sleep(seconds) or call(*arguments)
+daemon.first_look = later(daemon.first_look, 0.1)
+pyfuse3.init = later(pyfuse3.init, 0.2)
+app.main()
+"""
+
+
+def test_what_is_logged_while_libfuse_mounts_is_not_lost(
+    tmp_path: Path, served: Callable[..., Daemon]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    daemon = served(tmp_path / "empty", command=(sys.executable, "-c", SLOWLY))
+    wait_for(lambda: "there is no Zarr array or group in it" in daemon.text(), within_s=5)

@@ -94,6 +94,17 @@ def test_the_package_is_installed_mounts_and_is_removed_without_a_trace(
     assert root.names() ^ before == set()
 
 
+def test_lintian_has_nothing_to_say_of_the_package(package: Path) -> None:
+    done = subprocess.run(
+        ["lintian", "--fail-on", "error,warning", "--allow-root", package],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 USE = """
 zarrfuse doctor | grep -v ^ok | grep . || echo ok
 man -w zarrfuse mount.zarrfuse >/dev/null

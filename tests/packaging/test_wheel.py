@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -11,23 +10,9 @@ from email.parser import BytesParser
 from pathlib import Path
 
 import pytest
-from builders.mounts import ENVIRONMENT
+from builders.commands import run
 
 REPOSITORY = Path(__file__).parents[2]
-
-
-def run(*command: object, **variables: str) -> str:
-    """What a command prints."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**ENVIRONMENT, **variables},
-        timeout=100,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

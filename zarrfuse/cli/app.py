@@ -26,7 +26,7 @@ from zarrfuse.cli.open import open_
 from zarrfuse.cli.remote import RemoteOptions, with_remote_options
 from zarrfuse.cli.saying import say, sentence_of
 from zarrfuse.cli.status import status
-from zarrfuse.errors import ZarrfuseError
+from zarrfuse.errors import ZarrfuseError, text_of
 
 EXIT_FAILED = 1
 EXIT_NO_ZARR = 2
@@ -74,6 +74,8 @@ def run(arguments: list[str]) -> NoReturn:
                 sys.stdout.flush()  # here, because an error at exit would print a traceback
     except ZarrfuseError as error:
         _fail(sentence_of(error))
+    except ImportError as error:  # a library is missing or broken
+        _fail(f"{text_of(error)}; zarrfuse doctor says what to install")
     except BrokenPipeError:  # the reader of the output has gone
         _drop_output()
         sys.exit(EXIT_FAILED)
@@ -161,7 +163,10 @@ def demo(
 
 @app.command()
 def doctor() -> None:
-    """Check what this machine needs to mount."""
+    """Check what this machine needs to mount.
+
+    Says what to install or change, and exits with 1 if no mount works before that is done.
+    """
     from zarrfuse.cli.doctor import run  # noqa: PLC0415
 
     if not run():

@@ -168,10 +168,11 @@ def serve(
     if config.metrics is not None:
         log.info("metrics: %s", serve_metrics(config.metrics, served.operations.status))
     signals = Signals(config.mountpoint, reload)
-    look = _Look(config.source, served.store)
     mount_by_libfuse(served.operations, config)
     mounted = kernel_mounts.mount_at(config.mountpoint)
     try:
+        # Not before: what it logs to stderr would be taken for words of libfuse.
+        look = _Look(config.source, served.store)
         if config.tuning.eager:
             eager.install(busy=lambda: served.operations.busy)
         tasks = supervisor.watch, partial(signals.obey, mounted)
@@ -218,7 +219,7 @@ def _drop_unwritten_log() -> None:
 
 
 class _Look:
-    """A first look at a source, in a thread, while it is being mounted."""
+    """A first look at a source, in a thread, while the mount begins to answer."""
 
     def __init__(self, source: str, store: Store) -> None:
         self._source = printable_source(source)

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import select
+import shutil
 import subprocess
 import threading
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from zarrfuse.errors import MountError
 
 TYPE = "fuse.zarrfuse"
+NO_FUSERMOUNT = "fusermount3 is missing: install the package fuse3"
 _ANSWER_WITHIN_S = 3.0
 _END_WITHIN_S = 10
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
@@ -100,7 +102,9 @@ def check(source: str, mountpoint: str, *, nonempty: bool = False) -> None:
 
     Both are `resolved`. The dead mountpoint of a killed daemon is unmounted.
     """
-    _check_fuse()
+    check_fuse()
+    if os.geteuid() != 0 and shutil.which("fusermount3") is None:  # root mounts without
+        raise MountError(NO_FUSERMOUNT)
     mounted = mount_at(mountpoint)
     if mounted is not None and mounted.type.startswith("fuse"):
         answer = answer_of(mountpoint)
@@ -130,14 +134,17 @@ def check(source: str, mountpoint: str, *, nonempty: bool = False) -> None:
         raise MountError(f"no permission to mount on {mountpoint}: this user may not write it")
 
 
-def _check_fuse() -> None:
+def check_fuse() -> None:
+    """Raises `MountError` with the reason why this process cannot use FUSE at all."""
     if not os.path.exists("/dev/fuse"):
         raise MountError(
             "there is no /dev/fuse: load the kernel module (modprobe fuse), or give the container "
             "the device (--device /dev/fuse --cap-add SYS_ADMIN)"
         )
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        raise MountError("no permission to use /dev/fuse: this user may not read and write it")
+        raise MountError(
+            "no permission to use /dev/fuse: as root, chmod 666 /dev/fuse, which is its usual mode"
+        )
 
 
 def _lies_in(path: str, folder: str) -> bool:
@@ -153,7 +160,7 @@ def unmount(mountpoint: str, *, lazy: bool = False) -> None:
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
     except FileNotFoundError:
-        raise MountError("fusermount3 is missing: install the package fuse3") from None
+        raise MountError(NO_FUSERMOUNT) from None
     except subprocess.TimeoutExpired:
         raise MountError(f"{mountpoint} could not be unmounted within a minute") from None
     if done.returncode:

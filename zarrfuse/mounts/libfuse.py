@@ -33,7 +33,9 @@ def mount_by_libfuse(operations: Operations, config: MountConfig) -> None:
         except RuntimeError as error:
             said.seek(0)
             text = said.read().decode(errors="replace").strip().replace("\n", "; ")
-            raise MountError(f"{config.mountpoint} cannot be mounted: {text or error}") from None
+            raise MountError(
+                f"{config.mountpoint} cannot be mounted: {text or error}; zarrfuse doctor may know why"
+            ) from None
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)

@@ -48,14 +48,20 @@ def file_of(config: MountConfig) -> Path | None:
 
 def folder_of_states() -> Path:
     """The folder of log files where there is no syslog."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state", "zarrfuse")
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without an entry in /etc/passwd, as in containers
+        home = Path("/nonexistent")
+    return Path(os.environ.get("XDG_STATE_HOME") or home / ".local/state", "zarrfuse")
 
 
-def described() -> str:
-    """Where the log of a daemon in the background goes, for people."""
+def place() -> str | None:
+    """Where the log of a daemon in the background goes, for people; None if there is none."""
     if os.path.exists(_SYSLOG):
         return f"syslog ({_SYSLOG})"
-    return f"a file in {folder_of_states()}"
+    folder = folder_of_states()
+    nearest = next(each for each in (folder, *folder.parents) if each.exists())
+    return f"a file in {folder}" if os.access(nearest, os.W_OK | os.X_OK) else None
 
 
 def _handler(config: MountConfig) -> logging.Handler:
