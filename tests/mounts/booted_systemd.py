@@ -47,7 +47,8 @@ mount --bind /proc/sys /proc/sys
 mount -o remount,bind,ro /proc/sys
 mount -t tmpfs tmpfs /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-for name in null zero random urandom full tty fuse; do
+for name in null zero random urandom full tty fuse autofs; do
+    [ -e /dev/$name ] || continue
     touch /mnt/dev/$name
     mount --bind /dev/$name /mnt/dev/$name
 done
@@ -90,13 +91,17 @@ class Booted:
         self._systemctl = ["systemctl", f"--{kind}", "--no-pager"]
 
     def systemctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run(*self._systemctl, *arguments)
+
+    def run(self, *command: object) -> subprocess.CompletedProcess[str]:
+        """Run a command beside the manager."""
         return subprocess.run(
-            [*self._enter, *self._systemctl, *arguments],
+            [*self._enter, *map(str, command)],
             capture_output=True,
             text=True,
             check=False,
             env={**ENVIRONMENT, "XDG_RUNTIME_DIR": "/run/user"},
-            timeout=60,
+            timeout=20,
         )
 
     def shown(self, unit: str) -> dict[str, str]:

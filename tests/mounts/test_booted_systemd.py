@@ -1,15 +1,17 @@
 """The units do what they say under a real manager of systemd, of the system and of a user."""
 
 import signal
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
 from booted_systemd import booted
-from builders.mounts import wait_for
+from builders.mounts import COMMAND, wait_for
 
 UNIT = "zarrfuse@cells"
+EXAMPLES = Path(__file__).parents[2] / "systemd/examples"
 
 
 @pytest.mark.parametrize(("kind", "view"), [("system", "images"), ("user", "raw")])
@@ -55,3 +57,28 @@ def test_a_service_lives_through_reload_hang_and_kill(tmp_path: Path, kind: str,
         assert manager.shown(UNIT)["Result"] == "success"
         assert list(point.iterdir()) == []
     assert list((tmp_path / "mnt").iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/autofs").exists(), reason="the kernel has no autofs")
+def test_the_automount_of_the_examples_mounts_when_somebody_looks(tmp_path: Path) -> None:
+    zarr.create_group(tmp_path / "store")
+    for name in ("mnt", "sbin"):
+        (tmp_path / name).mkdir()
+    program = Path(COMMAND[0]).with_name("mount.zarrfuse")
+    (tmp_path / "sbin/mount.zarrfuse").symlink_to(program)
+    (tmp_path / "local.conf").touch()
+    mountpoint = str(tmp_path / "mnt")
+    name = subprocess.check_output(["systemd-escape", "--path", mountpoint], text=True).strip()
+    with booted(tmp_path, "system") as manager:
+        for kind in ("mount", "automount"):
+            text = (EXAMPLES / f"mnt-cells.{kind}").read_text().replace("/mnt/cells", mountpoint)
+            unit = Path(f"{manager.root}/etc/systemd/system/{name}.{kind}")
+            unit.write_text(text.replace("/srv/cells.zarr", str(tmp_path / "store")))
+        manager.run("mount", "--bind", tmp_path / "sbin", "/usr/sbin")
+        manager.systemctl("daemon-reload")
+        assert manager.systemctl("start", f"{name}.automount").returncode == 0
+        assert manager.shown(f"{name}.mount")["ActiveState"] == "inactive"
+        assert manager.run("ls", mountpoint).stdout == "zarr.json\n"
+        assert manager.shown(f"{name}.mount")["ActiveState"] == "active"
+        assert manager.systemctl("stop", f"{name}.automount", f"{name}.mount").returncode == 0
+        assert manager.run("ls", mountpoint).stdout == ""
