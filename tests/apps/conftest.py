@@ -39,8 +39,8 @@ def desktop(tmp_path: Path, mounted: Callable[..., Path], screen: Desktop) -> It
 
 @pytest.fixture(scope="session")
 def artifacts() -> Path:
-    """Where screenshots stay: $ZARRFUSE_ARTIFACTS, or `artifacts` at the root of the repository."""
-    folder = os.environ.get("ZARRFUSE_ARTIFACTS") or Path(__file__).parents[2] / "artifacts"
+    """Where screenshots stay: $ARTIFACTS, or `artifacts` at the root of the repository."""
+    folder = os.environ.get("ARTIFACTS") or Path(__file__).parents[2] / "artifacts"
     folder = Path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -110,9 +110,13 @@ def test_what_config_prints_is_a_file_of_configuration(home: Path) -> None:
 
 
 def test_secrets_are_not_printed(home: Path) -> None:
-    written(home, 'option = ["aws_secret_access_key=s3cret"]')
-    done = run(home, "config", "--config", "cells", ZARRFUSE_HEADER="A: s3cret\nB: s3cret, too")
+    written(home, 'option = ["aws_secret_access_key=s3cret,fsname=x"]')
+    url = "https://user:s3cret@example.org/a.zarr?key=s3cret"
+    headers = "A: s3cret\nB: s3cret, too"
+    done = run(home, "config", url, "--config", "cells", ZARRFUSE_HEADER=headers)
     assert "s3cret" not in done.stdout + done.stderr
+    assert 'source = "https://example.org/a.zarr"' in done.stdout
+    assert "fsname=x" in done.stdout
     assert 'header = ["A: ***", "B: ***"]' in done.stdout
     assert "aws_secret_access_key=***" in done.stdout
 
@@ -161,6 +165,27 @@ def test_values_that_mean_nothing_are_refused_with_where_they_are(home: Path) ->
     said = refusal(home, "mount", "a", "b", ZARRFUSE_TIMEOUT="soon", code=2)
     assert "soon is neither a number of seconds nor inf (ZARRFUSE_TIMEOUT)" in said
     assert "ZARRFUSE_XATTRS must be true or false" in refusal(home, "mount", ZARRFUSE_XATTRS="x")
+
+
+def test_a_variable_that_means_nothing_is_refused_with_the_nearest(home: Path) -> None:
+    for command in ("config", "mount"):
+        said = refusal(home, command, "a", "b", ZARRFUSE_VEIW="raw")
+        assert said == "zarrfuse: there is no variable ZARRFUSE_VEIW; did you mean ZARRFUSE_VIEW?\n"
+    said = refusal(home, "config", ZARRFUSE_CONFG="cells")
+    assert "did you mean ZARRFUSE_CONFIG?" in said
+    assert "there is no variable ZARRFUSE_view" in refusal(home, "config", ZARRFUSE_view="raw")
+
+
+def test_config_refuses_words_of_o_that_mean_nothing(home: Path) -> None:
+    said = refusal(home, "config", "-o", "nosiud", code=2)
+    assert "there is no option nosiud; did you mean nosuid?" in said
+    written(home, 'option = ["max_read=1"]')
+    said = refusal(home, "config", "--config", "cells", code=2)
+    assert "max_read cannot be given: zarrfuse sets it itself" in said
+
+
+def test_an_empty_variable_says_nothing(home: Path) -> None:
+    assert told(home, ZARRFUSE_VIEW="", ZARRFUSE_CONFIG="")["view"]["origin"] == "default"
 
 
 def test_what_is_missing_is_named(home: Path) -> None:

@@ -32,6 +32,7 @@ def test_commas_separate_words(text: str, words: list[str]) -> None:
         (["-o", r"header=A: b\, c"], ["--header=A: b, c"]),
         (["-o", "cache_ttl=a=b"], ["--cache-ttl=a=b"]),
         (["-o", "noauto,nofail,_netdev,user,rw,defaults,x-systemd.automount,comment=a b"], []),
+        (["-o", "user=bob,relatime,diratime,symfollow"], []),  # what the kernel does anyway
         (["-o", r"fsname=a\,b"], ["-o", r"fsname=a\,b"]),
         (["--", "-o", "view=x"], ["--", "-o", "view=x"]),
         (["s", "-o"], ["s"]),

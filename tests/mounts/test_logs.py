@@ -70,6 +70,30 @@ def test_json_is_an_object_a_line(place: Path) -> None:
     assert "no syslog" not in said
 
 
+def in_the_foreground(place: Path, stream: str | None) -> str:
+    """What a daemon logs to its stderr, a pipe; `stream`: what systemd says that stderr of a service is."""
+    reading, writing = os.pipe()
+    status = os.fstat(writing)
+    own = f"{status.st_dev}:{status.st_ino}"
+    command = (*COMMAND, "mount", "-f", place / "store", place / "mnt")
+    environment = {**ENVIRONMENT, "JOURNAL_STREAM": own if stream is None else stream}
+    with subprocess.Popen([*map(str, command)], stderr=writing, env=environment) as process:
+        os.close(writing)
+        with os.fdopen(reading) as log:
+            first = log.readline()
+            process.terminate()
+            return first + log.read()
+
+
+def test_lines_for_the_journal_have_priorities(place: Path) -> None:
+    assert in_the_foreground(place, None).splitlines()[0] == f"<6>{place}/mnt is mounted"
+
+
+def test_lines_for_others_have_none_though_a_service_started_the_terminal(place: Path) -> None:
+    """Its variables are inherited by all that runs in it."""
+    assert "<6>" not in in_the_foreground(place, "8:12345")
+
+
 def test_another_format_is_refused(place: Path) -> None:
     said = mounted(place, "--log-format", "xml")
     assert "exit code 2" in said

@@ -62,8 +62,8 @@ def test_lines_of_fstab(place: Path) -> None:
     (place / "mnt2").mkdir()
     source = str(place / "a, störe").replace(" ", "\\040")
     (place / "fstab").write_text(
-        f"{source} {place}/mnt zarrfuse view=raw,nofail,_netdev,x-systemd.automount 0 0\n"
-        f"{source} {place}/mnt2 fuse.zarrfuse noauto,user,view=raw 0 0\n"
+        f"{source} {place}/mnt zarrfuse view=raw,relatime,nofail,_netdev,x-systemd.automount 0 0\n"
+        f"{source} {place}/mnt2 fuse.zarrfuse noauto,user,relatime,view=raw 0 0\n"
     )
     assert said(
         place,
@@ -81,7 +81,10 @@ def test_lines_of_fstab(place: Path) -> None:
         ("mount -t zarrfuse nowhere mnt", "nowhere does not exist", 32),
         ("mount -t zarrfuse 'a, störe' mnt -o veiw=raw", "did you mean view?", 1),
         ("mount -t zarrfuse 'a, störe' mnt -o max_read=4096", "max_read cannot be given", 1),
+        ("mount -t zarrfuse 'a, störe' mnt -o view=none", "--view: none is not one of", 1),
+        ("mount -t zarrfuse 'a, störe' mnt -o fsname", "fuse: unknown option(s): `-o fsname'", 32),
         ("mount -t fuse.zarrfuse nowhere mnt", "nowhere does not exist", 1),
+        ("mount -t fuse.zarrfuse 'a, störe' mnt -o max_read=1", "max_read cannot be given", 2),
         ("/usr/sbin/mount.zarrfuse 'a, störe'", "SOURCE MOUNTPOINT", 1),
         ("/usr/sbin/mount.zarrfuse 'a, störe' mnt -q", "option -q not recognized", 1),
         ("/usr/sbin/mount.zarrfuse 'a, störe' mnt -N /proc/1/ns/mnt", "nsenter", 1),
@@ -90,6 +93,7 @@ def test_lines_of_fstab(place: Path) -> None:
 def test_a_refusal_has_its_reason(place: Path, command: str, reason: str, code: int) -> None:
     done = run(place, f"trap - EXIT; exec {command}")
     assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
     assert done.returncode == code
 
 

@@ -65,12 +65,18 @@ class Manager:
         """A block in which the service runs; it is killed at the end if it still does."""
         [command] = self.lines("ExecStart")
         with (self._folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, env=self._environment(), stderr=log)
+            process = subprocess.Popen(
+                command, env=self._environment(), stderr=log, umask=self.umask()
+            )
         try:
             yield process
         finally:
             process.kill()
             process.wait(30)
+
+    def umask(self) -> int:
+        """The umask of the service; without a line, that of systemd.exec(5)."""
+        return int((re.findall(r"^UMask=(.*)$", self._unit, re.MULTILINE) or ["0022"])[-1], 8)
 
     def run(self, name: str, process: subprocess.Popen[bytes]) -> int:
         """Run the command of a setting; its exit code."""
@@ -168,6 +174,17 @@ def test_a_mount_that_fails_is_never_ready(folder: Path, unit: Path) -> None:
         assert process.wait(30) == 1
         assert "there is no mountpoint" in (folder / "log").read_text()
         assert not select.select([manager._socket], [], [], 0)[0]
+
+
+def test_others_can_write_nothing_that_the_daemon_makes(folder: Path, unit: Path) -> None:
+    config = folder / ".config/zarrfuse/cells.toml"
+    config.write_text(f'{config.read_text()}log_file = "{folder}/own.log"\n')
+    manager = Manager(folder, unit)
+    with manager.started() as process:
+        manager.hears("READY")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert (folder / "own.log").stat().st_mode & 0o022 == 0
 
 
 def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ It has the options of `mount`. Used by `app`.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any
@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from zarrfuse.cli.mount import mount
-from zarrfuse.cli.mount_command import origin_of, taken_by
+from zarrfuse.cli.mount_command import flags_of, origin_of, taken_by
+from zarrfuse.cli.mount_words import escaped, shared_out, words_of
 
 _JSON = "as_json"
 _SECRET = "***"
@@ -43,8 +44,13 @@ def config(
 
     Takes the arguments of `mount`, and prints TOML, in which defaults are comments.
     """
+    from zarrfuse.stores.opening import is_url  # noqa: PLC0415
+
+    words = [word for text in ctx.params["option"] or () for word in words_of(text)]
+    is_remote = is_url(ctx.params["source"] or "")
+    _, settings = shared_out(words, flags_of(ctx.command), is_url=is_remote)
     found = {
-        name: (_without_secrets(name, ctx.params[name]), _origin(ctx, name))
+        name: (_without_secrets(name, ctx.params[name], settings), _origin(ctx, name))
         for name in taken_by(ctx.command)
         if ctx.params[name] not in (None, [])
     }
@@ -62,13 +68,19 @@ def _origin(ctx: typer.Context, name: str) -> str:
     return origin_of(ctx, name) or {"DEFAULT": "default"}.get(source.name, "command line")
 
 
-def _without_secrets(name: str, value: Any) -> Any:
-    """Headers, and settings KEY=VALUE of a URL, without their values."""
+def _without_secrets(name: str, value: Any, settings: Collection[str]) -> Any:
+    """Headers, and settings KEY=VALUE of a URL, without their values; a URL without what may be secret."""
+    from zarrfuse.stores.opening import printable_source  # noqa: PLC0415
+
+    if name == "source":
+        return printable_source(value)
     if name == "header":
         return [f"{header.partition(':')[0]}: {_SECRET}" for header in value]
     if name == "option":
         return [
-            word if "=" not in word else f"{word.partition('=')[0]}={_SECRET}" for word in value
+            escaped(f"{word.partition('=')[0]}={_SECRET}" if word in settings else word)
+            for text in value
+            for word in words_of(text)
         ]
     return value
 

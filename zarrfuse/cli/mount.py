@@ -9,7 +9,7 @@ import typer
 
 from zarrfuse.cli.arguments import SOURCE, path_argument
 from zarrfuse.cli.mount_command import flags_of, read_config, reread
-from zarrfuse.cli.mount_config import Takes, given
+from zarrfuse.cli.mount_config import CONFIG, Takes, given
 from zarrfuse.cli.mount_words import escaped, shared_out, words_of
 from zarrfuse.cli.remote import RemoteOptions, with_remote_options
 from zarrfuse.cli.saying import say
@@ -47,7 +47,7 @@ def mount(
             metavar="NAME",
             help="Take what is not given here from /etc/zarrfuse/NAME.toml and "
             "~/.config/zarrfuse/NAME.toml, or from a file.",
-            envvar="ZARRFUSE_CONFIG",
+            envvar=CONFIG,
             is_eager=True,
             callback=read_config,
         ),

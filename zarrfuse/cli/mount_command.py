@@ -18,11 +18,19 @@ _ORIGINS = "zarrfuse.origins"
 
 
 class MountCommand(TyperCommand):
-    """A command with the options of a mount, some of which may be in an `-o`, a file or a variable."""
+    """A command with the options of a mount, some of which may be in an `-o`, a file or a variable.
+
+    An error about a value is one sentence: without the context, click prints no usage of the command line,
+    which who wrote a file or a line of fstab has not used.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See click."""
-        return super().parse_args(ctx, mount_words.expanded(args, flags_of(self)))
+        try:
+            return super().parse_args(ctx, mount_words.expanded(args, flags_of(self)))
+        except typer.BadParameter as error:
+            error.ctx = None
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """See click. An error about an option says where that comes from."""
@@ -32,6 +40,7 @@ class MountCommand(TyperCommand):
             name = str(error.param_hint).removeprefix("--").replace("-", "_")
             if (origin := origin_of(ctx, name)) is not None:
                 error.message += f" ({origin})"
+            error.ctx = None
             raise
 
 

@@ -17,6 +17,7 @@ from zarrfuse.errors import ZarrfuseError, text_of
 from zarrfuse.stores.trust import fault_of
 
 VARIABLE = "ZARRFUSE_"
+CONFIG = VARIABLE + "CONFIG"
 _SYSTEM = Path("/etc/zarrfuse")
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -49,8 +50,8 @@ def given(config: str | None, options: Mapping[str, Takes], *, others: bool = Fa
     """What files and the environment say of options.
 
     `config`: the name of a configuration, or the path of one file, which has a slash or ends in .toml.
-    `options`: what each takes, by its name. `others`: whether files may have others, too. Raises
-    `ConfigError`.
+    `options`: what each takes, by its name. `others`: whether files and the environment may have others,
+    too. Raises `ConfigError`.
     """
     found = Given()
     for path in _files(config) if config is not None else ():
@@ -61,11 +62,17 @@ def given(config: str | None, options: Mapping[str, Takes], *, others: bool = Fa
                     continue
                 raise ConfigError(f"{path}: there is no option {key}{_nearest(name, options)}")
             found._set(name, _checked(value, options[name], f"{path}: {key}"), str(path))
-    for name, takes in options.items():
-        variable = VARIABLE + name.upper()
-        text = os.environ.get(variable)
-        if text:
-            found._set(name, _of_text(text, takes, variable), variable)
+    names = {VARIABLE + name.upper(): name for name in options}
+    for variable, text in os.environ.items():
+        if not variable.startswith(VARIABLE) or variable == CONFIG or not text:
+            continue
+        if variable in names:
+            name = names[variable]
+            found._set(name, _of_text(text, options[name], variable), variable)
+        elif not others:
+            raise ConfigError(
+                f"there is no variable {variable}{_nearest(variable, [CONFIG, *names])}"
+            )
     return found
 
 

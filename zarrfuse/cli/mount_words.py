@@ -23,18 +23,22 @@ def words_of(text: str) -> Iterator[str]:
         yield _ESCAPED.sub(r"\1", word)
 
 
-# What mount(8) and systemd read in fstab, and hand on; `rw` it hands on unasked.
+# What mount(8) and systemd read in fstab, and hand on; `rw` it hands on unasked. The last line is what the
+# kernel does anyway, for which libfuse has no words.
 OF_FSTAB = frozenset(
-    words_of("auto,noauto,user,nouser,users,owner,noowner,group,nogroup,nofail,defaults,_netdev,rw")
+    words_of(
+        "auto,noauto,user,nouser,users,owner,noowner,group,nogroup,nofail,defaults,_netdev,rw,"
+        "relatime,diratime,nostrictatime,nolazytime,symfollow"
+    )
 )
-BEGINS_OF_FSTAB = ("x-", "X-", "comment=")
+BEGINS_OF_FSTAB = ("x-", "X-", "comment=", "user=")
 # What the kernel and libfuse take from a file system of pyfuse3.
 OF_KERNEL = frozenset(
     words_of(
-        "ro,suid,nosuid,dev,nodev,exec,noexec,atime,noatime,diratime,nodiratime,relatime,norelatime,"
-        "strictatime,nostrictatime,lazytime,nolazytime,sync,async,dirsync,symfollow,nosymfollow,"
+        "ro,suid,nosuid,dev,nodev,exec,noexec,atime,noatime,nodiratime,norelatime,strictatime,lazytime,"
+        "sync,async,dirsync,nosymfollow,"
         "allow_root,default_permissions,auto_unmount,nonempty,debug,"
-        "fsname,subtype,context,fscontext,defcontext,rootcontext,blksize"
+        "fsname,subtype,context,fscontext,defcontext,rootcontext"
     )
 )
 # What other FUSE file systems take, and what to do instead.

@@ -93,16 +93,29 @@ def _become_daemon(
     sending: int,
     verbose_now: Callable[[], bool] | None,
 ) -> NoReturn:
-    """Serve in the forked process, and end it."""
+    """Serve in the forked process, and end it.
+
+    For an automount, the process leaves its group only when it is ready: autofs lets those of the group of
+    systemd mount, and all others wait.
+    """
     said = Said(sending)
+    below = kernel_mounts.mount_at(config.mountpoint)
+    is_automount = below is not None and below.type == "autofs"
+
+    def ready(problem: str | None) -> None:
+        if is_automount:
+            os.setsid()
+        said.ready(problem)
+
     try:
-        os.setsid()
-        if os.fork():
-            os._exit(0)
+        if not is_automount:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
     except OSError as error:
         said.failed(f"the daemon failed: {text_of(error)}")
         os._exit(1)
-    serve_and_end(config, lambda: store or _opened(config), said.ready, said.failed, verbose_now)
+    serve_and_end(config, lambda: store or _opened(config), ready, said.failed, verbose_now)
 
 
 def serve_and_end(

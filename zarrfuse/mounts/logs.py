@@ -80,7 +80,7 @@ def _handler(config: MountConfig) -> logging.Handler:
     formatter = (
         _Json(config.mountpoint) if config.log_format == "json" else logging.Formatter(style)
     )
-    if path is None and config.foreground and "JOURNAL_STREAM" in os.environ:
+    if path is None and config.foreground and _is_journal(2):
         formatter = _Prioritised(formatter if config.log_format == "json" else None)
     handler.setFormatter(formatter)
     return handler
@@ -97,6 +97,15 @@ def _file_handler(path: Path, *, is_asked_for: bool) -> logging.Handler:
         return logging.handlers.RotatingFileHandler(path, maxBytes=_FILE_BYTES, backupCount=1)
     except OSError:  # a user without a home can mount, too
         return logging.NullHandler()
+
+
+def _is_journal(descriptor: int) -> bool:
+    """Whether systemd gave it to this process: programs that a service starts inherit the variable, too."""
+    stream = os.environ.get("JOURNAL_STREAM")
+    if stream is None:
+        return False
+    status = os.fstat(descriptor)
+    return stream == f"{status.st_dev}:{status.st_ino}"
 
 
 class _OneLine(logging.Filter):
