@@ -70,7 +70,7 @@ _NAMES = (
 
 
 def main() -> int:
-    """Measure, print the table. 0, unless something could not be run."""
+    """Measure, print the tables. 0, unless something could not be run."""
     options = _options()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -78,21 +78,13 @@ def main() -> int:
     where = os.environ.get("TMPDIR", "/var/tmp")
     try:
         with tempfile.TemporaryDirectory(prefix="zarrfuse-bench-", dir=where) as folder:
-            measured_on = machine(Path(folder))
-            tables = list(_tables(Path(folder), options))
+            _measure(Path(folder), options)
     except Failed as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("benchmarks: interrupted", file=sys.stderr)
         return 130
-    text = "\n\n".join((measured_on, *(table.markdown() for table in tables)))
-    print(text)
-    if options.output is not None:
-        options.output.write_text(text)
-    if options.json is not None:
-        document = {"machine": measured_on, "tables": [table.document() for table in tables]}
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
     return 0
 
 
@@ -116,6 +108,22 @@ def _options() -> argparse.Namespace:
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
+
+
+def _measure(folder: Path, options: argparse.Namespace) -> None:
+    """Print and write each table when it is complete: a long run that fails has given the first ones."""
+    measured_on = machine(folder)
+    print(measured_on, flush=True)
+    tables: list[Table] = []
+    for table in _tables(folder, options):
+        tables.append(table)
+        print(f"\n\n{table.markdown()}", end="", flush=True)
+        if options.output is not None:
+            parts = (measured_on, *(each.markdown() for each in tables))
+            options.output.write_text("\n\n".join(parts))
+        if options.json is not None:
+            document = {"machine": measured_on, "tables": [each.document() for each in tables]}
+            options.json.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def _tables(folder: Path, options: argparse.Namespace) -> Iterator[Table]:
