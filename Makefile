@@ -27,7 +27,7 @@ lint:    ## style, types, and that imports point down
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-bench:   ## compare with bindfs, the bare file system and zarr-python; ARGS="--rounds 3"
+bench:   ## compare with bindfs, the bare file system and zarr-python; ARGS="--rounds 3 --json FILE"
 	.ci/setup bench
 	.venv/bin/python -m benchmarks $(ARGS)
 

@@ -1,11 +1,12 @@
 """`python -m benchmarks`: the options, the order of things, and leaving nothing behind."""
 
 import argparse
+import json
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -13,29 +14,30 @@ from typing import NoReturn, TypeVar
 
 from benchmarks.datasets import QUICK, Sizes, write_datasets
 from benchmarks.image_arrays import QUICK_IMAGES, ImageSizes, write_image_arrays
-from benchmarks.images import OURS, ZARR, ImageMeasurements, ImageTable
+from benchmarks.images import OURS, ZARR, ImageMeasurements, image_table
 from benchmarks.indexing import (
     INDEX_ROWS,
     Account,
     IndexMeasurements,
-    IndexTable,
     can_drop_caches,
+    index_table,
     programs,
 )
-from benchmarks.measurements import Measurements, compiled_reader
-from benchmarks.peers import peers
+from benchmarks.machine import machine
+from benchmarks.measurements import Measurements, compiled_reader, mount_table
+from benchmarks.peers import peer_table, peers
 from benchmarks.remote import (
     RTT_MS,
-    RemoteTable,
     check_mounts,
     peak_memory_bytes,
     remote_measurements,
     remote_mounts,
+    remote_table,
 )
 from benchmarks.remote_data import QUICK_REMOTE, RemoteSizes, write_remote_data
 from benchmarks.remote_server import relay, s3_server
 from benchmarks.systems import Failed, Folder, FuseMount, Imports, System, bindfs, images, zarrfuse
-from benchmarks.table import Measured, PeerTable, Table, machine
+from benchmarks.table import Measured, Row, Table
 from benchmarks.tiff_files import QUICK_TIFF, TiffSizes, write_tiff_files
 from benchmarks.writing import (
     QUICK_WRITING,
@@ -68,7 +70,7 @@ _NAMES = (
 
 
 def main() -> int:
-    """Measure, print the table. 0, unless something could not be run."""
+    """Measure, print the tables. 0, unless something could not be run."""
     options = _options()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -76,16 +78,13 @@ def main() -> int:
     where = os.environ.get("TMPDIR", "/var/tmp")
     try:
         with tempfile.TemporaryDirectory(prefix="zarrfuse-bench-", dir=where) as folder:
-            text = _measured(Path(folder), options)
+            _measure(Path(folder), options)
     except Failed as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("benchmarks: interrupted", file=sys.stderr)
         return 130
-    print(text)
-    if options.output is not None:
-        options.output.write_text(text)
     return 0
 
 
@@ -95,7 +94,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=_NAMES, default=_NAMES)
     parser.add_argument("--quick", action="store_true", help="small data: to see that it runs")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the markdown there too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     options = parser.parse_args()
+    for path in filter(None, (options.output, options.json)):
+        if not path.parent.is_dir():
+            parser.error(f"{path}: there is no such folder")
     if options.rounds is None:
         options.rounds = 2 if options.quick else 5
     if options.rounds < 1:
@@ -107,25 +110,39 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _measured(folder: Path, options: argparse.Namespace) -> str:
+def _measure(folder: Path, options: argparse.Namespace) -> None:
+    """Print and write each table when it is complete: a long run that fails has given the first ones."""
+    measured_on = machine(folder)
+    print(measured_on, flush=True)
+    tables: list[Table] = []
+    for table in _tables(folder, options):
+        tables.append(table)
+        print(f"\n\n{table.markdown()}", end="", flush=True)
+        if options.output is not None:
+            parts = (measured_on, *(each.markdown() for each in tables))
+            options.output.write_text("\n\n".join(parts))
+        if options.json is not None:
+            document = {"machine": measured_on, "tables": [each.document() for each in tables]}
+            options.json.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _tables(folder: Path, options: argparse.Namespace) -> Iterator[Table]:
     reader = compiled_reader(folder)
-    tables = []
     if set(options.only) & set(_MOUNT_NAMES):
-        tables.append(_beside_bindfs(folder, options, reader))
+        yield _beside_bindfs(folder, options, reader)
     if set(options.only) & set(_PEER_NAMES):
-        tables.append(_beside_peers(folder, options, reader))
+        yield _beside_peers(folder, options, reader)
     if set(options.only) & set(_WRITING_NAMES):
-        tables.append(_writing_beside_bindfs(folder, options))
+        yield _writing_beside_bindfs(folder, options)
     if set(options.only) & set(_IMAGE_NAMES):
-        tables.append(_beside_zarr_python(folder, options, reader))
+        yield _beside_zarr_python(folder, options, reader)
     if set(options.only) & set(_INDEX_NAMES):
-        tables.append(_indexing_beside_others(folder, options))
+        yield _indexing_beside_others(folder, options)
     if set(options.only) & set(_REMOTE_NAMES):
-        tables.append(_remote_beside_others(folder, options, reader))
-    return "\n\n".join((machine(folder), *tables))
+        yield _remote_beside_others(folder, options, reader)
 
 
-def _beside_bindfs(folder: Path, options: argparse.Namespace, reader: str) -> str:
+def _beside_bindfs(folder: Path, options: argparse.Namespace, reader: str) -> Table:
     _say("writing the data")
     datasets = write_datasets(folder, QUICK if options.quick else Sizes())
     measurements = Measurements(datasets, folder, reader)
@@ -139,10 +156,10 @@ def _beside_bindfs(folder: Path, options: argparse.Namespace, reader: str) -> st
     if "memory" in options.only:
         _say("peak memory")
         memory = {mount.name: measurements.peak_memory_bytes(mount) for mount in mounts}
-    return Table(options.rounds, readahead_kib, rows, memory).markdown()
+    return mount_table("mounts", options.rounds, readahead_kib, rows, memory)
 
 
-def _beside_peers(folder: Path, options: argparse.Namespace, reader: str) -> str:
+def _beside_peers(folder: Path, options: argparse.Namespace, reader: str) -> Table:
     _say("writing the data")
     own = folder / "beside-peers"
     own.mkdir()
@@ -151,12 +168,14 @@ def _beside_peers(folder: Path, options: argparse.Namespace, reader: str) -> str
     mounts = (bindfs(own), zarrfuse(own), *peers(own))
     names = tuple(mount.name for mount in mounts)
     chosen = [
-        replace(m, systems=names) for m in measurements.all if f"peers-{m.name}" in options.only
+        replace(m, name=f"peers-{m.name}", systems=names)
+        for m in measurements.all
+        if f"peers-{m.name}" in options.only
     ]
-    return PeerTable(options.rounds, names, _figures(chosen, mounts, options.rounds)).markdown()
+    return peer_table(options.rounds, names, _figures(chosen, mounts, options.rounds))
 
 
-def _writing_beside_bindfs(folder: Path, options: argparse.Namespace) -> str:
+def _writing_beside_bindfs(folder: Path, options: argparse.Namespace) -> Table:
     sizes = QUICK_WRITING if options.quick else WritingSizes()
     mounts = (bindfs_writable(folder), zarrfuse_writable(folder))
     chosen = [m for m in writing_measurements(folder, sizes) if m.name in options.only]
@@ -164,13 +183,11 @@ def _writing_beside_bindfs(folder: Path, options: argparse.Namespace) -> str:
     empty.mkdir()
     readahead_kib = _first_mounts(empty, mounts)
     rows = _figures(chosen, (Folder(), *mounts), options.rounds)
-    return Table(options.rounds, readahead_kib, rows, {}).markdown()
+    return mount_table("writing", options.rounds, readahead_kib, rows)
 
 
-def _figures(
-    chosen: Sequence[Measured], systems: tuple[System, ...], rounds: int
-) -> list[tuple[Measured, dict[str, list[float]]]]:
-    """Each measurement with the seconds of each system, which take turns in each round."""
+def _figures(chosen: Sequence[Measured], systems: tuple[System, ...], rounds: int) -> list[Row]:
+    """A row of each measurement; systems take turns in each round."""
     figures: dict[str, dict[str, list[float]]] = {m.name: {} for m in chosen}
     for number in range(rounds):
         for measurement in chosen:
@@ -179,10 +196,10 @@ def _figures(
                 if system.name in measurement.systems:
                     seconds = measurement.seconds(system)
                     figures[measurement.name].setdefault(system.name, []).append(seconds)
-    return [(m, figures[m.name]) for m in chosen]
+    return [Row.of(m, figures[m.name]) for m in chosen]
 
 
-def _beside_zarr_python(folder: Path, options: argparse.Namespace, reader: str) -> str:
+def _beside_zarr_python(folder: Path, options: argparse.Namespace, reader: str) -> Table:
     _say("writing images")
     arrays = write_image_arrays(folder, QUICK_IMAGES if options.quick else ImageSizes())
     measurements = ImageMeasurements(arrays, images(folder), reader)
@@ -200,11 +217,11 @@ def _beside_zarr_python(folder: Path, options: argparse.Namespace, reader: str) 
     if "image-memory" in options.only:
         _say("peak memory")
         memory = measurements.peak_memory_bytes()
-    rows = [(m, figures[m.name]) for m in chosen]
-    return ImageTable(options.rounds, rows, memory, default_cache_bytes()).markdown()
+    rows = [Row.of(m, figures[m.name]) for m in chosen]
+    return image_table(options.rounds, rows, memory, default_cache_bytes())
 
 
-def _indexing_beside_others(folder: Path, options: argparse.Namespace) -> str:
+def _indexing_beside_others(folder: Path, options: argparse.Namespace) -> Table:
     _say("writing TIFF files")
     own = folder / "tiff"
     own.mkdir()
@@ -230,10 +247,10 @@ def _indexing_beside_others(folder: Path, options: argparse.Namespace) -> str:
         read = {program.name: measurements.bytes_of_a_file(program) for program in installed}
     counts = {program.name: measurements.count(program) for program in installed}
     rows = [(row, figures[row.name]) for row in chosen]
-    return IndexTable(options.rounds, counts, rows, read).markdown()
+    return index_table(options.rounds, counts, rows, read)
 
 
-def _remote_beside_others(folder: Path, options: argparse.Namespace, reader: str) -> str:
+def _remote_beside_others(folder: Path, options: argparse.Namespace, reader: str) -> Table:
     _say("writing a bucket")
     own = folder / "remote"
     own.mkdir()
@@ -256,7 +273,7 @@ def _remote_beside_others(folder: Path, options: argparse.Namespace, reader: str
             _say("peak memory")
             all_of_them = list(remote_measurements(data, reader, caches, warm=False))
             memory = {mount.name: peak_memory_bytes(mount, all_of_them) for mount in cold}
-    return RemoteTable(options.rounds, rows, memory, default_cache_bytes()).markdown()
+    return remote_table(options.rounds, rows, memory, default_cache_bytes())
 
 
 def _first_mounts(source: Path, mounts: tuple[FuseMount, ...]) -> int:

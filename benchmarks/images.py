@@ -13,16 +13,14 @@ makes an array of them. The other readers are `image_reader`. Each runs in a pro
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Literal, TypeAlias
 
 from benchmarks.image_arrays import ImageArrays, rendering
-from benchmarks.measurements import Unit
 from benchmarks.systems import Failed, FuseMount, run
-from benchmarks.table import told
+from benchmarks.table import Row, Table, Unit, memory_row
 
 Before: TypeAlias = Literal["warm", "wait", "nothing"]
 _WARM: Before = "warm"
@@ -182,46 +180,27 @@ def _python(way: str, *arguments: str) -> Callable[[Path], tuple[float, int]]:
     return read
 
 
-Figures = Mapping[str, Sequence[float]]
-
-
-@dataclass
-class ImageTable:
-    """All that was measured of the view in one run."""
-
-    rounds: int
-    rows: Sequence[tuple[ImageMeasurement, Figures]]
-    memory_bytes: int | None
-    cache_bytes: int
-
-    def markdown(self) -> str:
-        """The table, ready to be pasted."""
-        header = ["", ZARR, OURS, "to zarr-python", "spread"]
-        lines = [header, ["---"] * len(header)]
-        lines += [self._row(measurement, figures) for measurement, figures in self.rows]
-        if self.memory_bytes is not None:
-            lines.append(self._memory_row(self.memory_bytes))
-        text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        return (
-            f"The `images` view beside zarr-python, which decodes the same store. Medians of "
-            f"{self.rounds} rounds; the cache of decoded chunks has {self.cache_bytes >> 20} MiB."
-            f"\n\n{text}\n"
-        )
-
-    def _row(self, measurement: ImageMeasurement, figures: Figures) -> list[str]:
-        ours, theirs = figures[OURS], figures[ZARR]
-        times = median(his / own for own, his in zip(ours, theirs, strict=True))
-        return [
-            measurement.title,
-            told(measurement.unit, measurement.work, theirs),
-            told(measurement.unit, measurement.work, ours),
-            f"{times:.2f}x",
-            f"{max(ours) / min(ours):.2f}x",
-        ]
-
-    def _memory_row(self, nbytes: int) -> list[str]:
-        title = "peak memory of the daemon while both whole arrays are read"
-        return [title, "", f"{nbytes / 2**20:.0f} MiB", "", ""]
+def image_table(
+    rounds: int, rows: Sequence[Row], memory_bytes: int | None, cache_bytes: int
+) -> Table:
+    """What was measured of the view beside zarr-python."""
+    memory = "peak memory of the daemon while both whole arrays are read"
+    return Table(
+        "images",
+        "The `images` view beside zarr-python, which decodes the same store; the cache of decoded chunks "
+        f"has {cache_bytes >> 20} MiB.",
+        rounds,
+        (ZARR, OURS),
+        [
+            *rows,
+            *(
+                []
+                if memory_bytes is None
+                else [memory_row("image-memory", memory, {OURS: memory_bytes})]
+            ),
+        ],
+        {ZARR: (ZARR,)},
+    )
 
 
 def _binary(nbytes: int) -> str:

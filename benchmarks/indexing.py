@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from benchmarks.systems import Failed, command_environment, run, zarrfuse_command
+from benchmarks.table import Row, Table
 from benchmarks.tiff_files import FEW, TiffFiles
 
 OURS, VIRTUALIZARR, KERCHUNK, CONVERTED = (
@@ -160,59 +160,61 @@ def _forget(file: Path) -> None:
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-@dataclass
-class IndexTable:
-    """Figures of all programs, in one run; `read`: see `IndexMeasurements.bytes_of_a_file`."""
+def index_table(
+    rounds: int,
+    counts: Mapping[str, int],
+    accounts: Sequence[tuple[IndexRow, Mapping[str, Sequence[Account]]]],
+    read: Mapping[str, tuple[float, float]],
+) -> Table:
+    """Accounts of all programs, in one run.
 
-    rounds: int
-    counts: Mapping[str, int]
-    rows: Sequence[tuple[IndexRow, Mapping[str, Sequence[Account]]]]
-    read: Mapping[str, tuple[float, float]]
-
-    def markdown(self) -> str:
-        """The table, ready to be pasted."""
-        names = list(self.counts)
-        lines = [
-            ["", *(f"{name}, {count:,} files" for name, count in self.counts.items()), "spread"],
-            ["---"] * (len(names) + 2),
-        ]
-        for row, figures in self.rows:
-            lines.append(
-                [row.title, *(self._rate(figures, name) for name in names), _spread(figures)]
-            )
-        for row, figures in self.rows:
-            cpu = [self._cpu(figures.get(name, ()), name) for name in names]
-            lines.append([f"CPU time of a file, {row.title}", *cpu, ""])
-        if self.read:
-            for title, part in (("bytes read of a file", 0), ("of them from a cold disk", 1)):
-                lines.append(
-                    [title, *(f"{self.read[name][part] / 1000:,.1f} kB" for name in names), ""]
-                )
-        text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        return (
-            f"Files of 4 MiB a second, medians of {self.rounds} rounds; behind each other program, how "
-            f"many times as fast as it `zarrfuse index` was.\n\n{text}\n"
+    `counts`: files of each; `read`: see `IndexMeasurements.bytes_of_a_file`.
+    """
+    rows = [
+        Row(
+            row.name,
+            row.title,
+            "/s",
+            counts,
+            {name: [each.seconds for each in them] for name, them in of.items()},
         )
-
-    def _rate(self, figures: Mapping[str, Sequence[Account]], name: str) -> str:
-        accounts = figures.get(name)
-        if not accounts:
-            return ""
-        rate = f"{self.counts[name] / median(it.seconds for it in accounts):,.0f} /s"
-        if name == OURS:
-            return rate
-        ratios = [
-            (theirs.seconds / self.counts[name]) / (ours.seconds / self.counts[OURS])
-            for ours, theirs in zip(figures[OURS], accounts, strict=True)
+        for row, of in accounts
+    ]
+    rows += [
+        Row(
+            f"{row.name}-cpu",
+            f"CPU time of a file, {row.title}",
+            "ms",
+            counts,
+            {name: [each.cpu_s for each in them] for name, them in of.items()},
+            is_compared=False,
+        )
+        for row, of in accounts
+    ]
+    if read:
+        rows += [
+            Row(
+                name,
+                title,
+                "kB",
+                dict.fromkeys(counts, 1),
+                {program: [of_a_file[part]] for program, of_a_file in read.items()},
+                is_compared=False,
+            )
+            for part, (name, title) in enumerate(
+                (
+                    ("index-bytes", "bytes read of a file"),
+                    ("index-disk", "of them from a cold disk"),
+                )
+            )
         ]
-        return f"{rate} ({median(ratios):.2f}x)"
-
-    def _cpu(self, accounts: Sequence[Account], name: str) -> str:
-        if not accounts:
-            return ""
-        return f"{median(it.cpu_s for it in accounts) / self.counts[name] * 1e3:.2f} ms"
-
-
-def _spread(figures: Mapping[str, Sequence[Account]]) -> str:
-    ours = [it.seconds for it in figures[OURS]]
-    return f"{max(ours) / min(ours):.2f}x"
+    files = ", ".join(f"{name}: {count:,}" for name, count in counts.items())
+    return Table(
+        "index",
+        f"Files of 4 MiB a second ({files} files); behind each other program, how many times as fast as "
+        "it `zarrfuse index` was.",
+        rounds,
+        tuple(counts),
+        rows,
+        ours=OURS,
+    )

@@ -17,10 +17,9 @@ no page twice.
 import os
 import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from benchmarks.datasets import PAGE, Datasets
 from benchmarks.systems import (
@@ -31,12 +30,11 @@ from benchmarks.systems import (
     run,
     zarrfuse_command,
 )
+from benchmarks.table import Row, Table, Unit, memory_row
 from zarrfuse.config import PERMANENT_TTL_S
 from zarrfuse.stores.opening import open_store
 from zarrfuse.views.choice import open_view
 from zarrfuse.views.walk import ToldFolder, walk
-
-Unit = Literal["MB/s", "/s", "s"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,43 @@ class Measurement:
         with system.mounted(self.source) as folder:
             seconds = self.on(folder, system.merges)
             return time.perf_counter() - begun if self.with_mounting else seconds
+
+
+def mount_table(
+    name: str,
+    rounds: int,
+    readahead_kib: int,
+    rows: Sequence[Row],
+    memory_bytes: Mapping[str, int] | None = None,
+) -> Table:
+    """What was measured of mounts beside bindfs and the folder itself."""
+    memory = "peak memory of the daemon after all of the above"
+    return Table(
+        name,
+        "Ratios say how many times as fast as the other. Read-ahead of the zarrfuse mount: "
+        f"{readahead_kib} KiB. Spread: slowest against fastest round of zarrfuse.",
+        rounds,
+        ("raw", "bindfs", "zarrfuse"),
+        [
+            *(each for row in rows for each in _with_imports(row)),
+            *([memory_row("memory", memory, memory_bytes)] if memory_bytes else []),
+        ],
+        {"bindfs": ("bindfs",), "raw": ("raw",)},
+    )
+
+
+def _with_imports(row: Row) -> Iterator[Row]:
+    """A row; and where imports were measured, one of what zarrfuse took longer than these."""
+    yield row
+    if imports := row.figures.get("imports"):
+        pairs = zip(row.figures["zarrfuse"], imports, strict=True)
+        yield replace(
+            row,
+            name=f"{row.name}-imports",
+            title=f"{row.title}, less the imports",
+            figures={"zarrfuse": [ours - other for ours, other in pairs]},
+            is_compared=False,
+        )
 
 
 def compiled_reader(folder: Path) -> str:

@@ -6,10 +6,11 @@ from PyPI (`.venv/peers`, which `make bench` sets up). `pass_through` is what Py
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.systems import FuseMount, command_environment
+from benchmarks.table import Row, Table
 
 # Its own way into the background (-f, whose help says the opposite) hangs.
 _IN_BACKGROUND = (
@@ -46,3 +47,9 @@ def peers(folder: Path) -> Iterator[FuseMount]:
             folder / "fsspec",
             lambda source, target: ["sh", "-c", _IN_BACKGROUND, str(python), source, target],
         )
+
+
+def peer_table(rounds: int, systems: Sequence[str], rows: Sequence[Row]) -> Table:
+    """What was measured of zarrfuse beside other mounts."""
+    caption = "Behind each other mount, how many times as fast as it zarrfuse was."
+    return Table("peers", caption, rounds, systems, rows)

@@ -10,12 +10,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
-from benchmarks.measurements import Unit
 from benchmarks.remote_data import SMALL_BYTES, RemoteData
 from benchmarks.remote_server import BUCKET
 from benchmarks.systems import (
@@ -26,7 +24,7 @@ from benchmarks.systems import (
     run,
     zarrfuse_command,
 )
-from benchmarks.table import Figures, Measured, told
+from benchmarks.table import Row, Table, Unit, memory_row
 
 RTT_MS = 20
 SYSTEMS = ("zarrfuse", "rclone", "s3fs")
@@ -185,41 +183,20 @@ def peak_memory_bytes(mount: FuseMount, measurements: Sequence[RemoteMeasurement
         return mount.peak_memory_bytes()
 
 
-@dataclass
-class RemoteTable:
-    """What was measured of a bucket, in one run."""
-
-    rounds: int
-    rows: Sequence[tuple[Measured, Figures]]
-    memory_bytes: dict[str, int]
-    cache_bytes: int
-
-    def markdown(self) -> str:
-        """The table, ready to be pasted."""
-        header = ["", *SYSTEMS, "to the faster", "spread"]
-        lines = [header, ["---"] * len(header)]
-        lines += [self._row(measurement, figures) for measurement, figures in self.rows]
-        if self.memory_bytes:
-            allowed = (self.cache_bytes + _ALLOWED_BYTES) >> 20
-            memory = [f"{self.memory_bytes[name] >> 20} MiB" for name in SYSTEMS]
-            lines.append([f"peak memory (allowed: {allowed} MiB)", *memory, "", ""])
-        text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        return (
-            f"A bucket behind {RTT_MS} ms of latency. Medians of {self.rounds} rounds; the ratio says how"
-            " many times as fast as the faster of the other two zarrfuse was. Spread: slowest against"
-            f" fastest round of zarrfuse.\n\n{text}\n"
-        )
-
-    def _row(self, measurement: Measured, figures: Figures) -> list[str]:
-        ours = figures["zarrfuse"]
-        rounds = zip(*(figures[name] for name in SYSTEMS), strict=True)
-        faster = median(min(others) / own for own, *others in rounds)
-        return [
-            measurement.title,
-            *(told(measurement.unit, measurement.work, figures[name]) for name in SYSTEMS),
-            f"{faster:.2f}x",
-            f"{max(ours) / min(ours):.2f}x",
-        ]
+def remote_table(
+    rounds: int, rows: Sequence[Row], memory_bytes: Mapping[str, int], cache_bytes: int
+) -> Table:
+    """What was measured of a bucket."""
+    memory = f"peak memory (allowed: {(cache_bytes + _ALLOWED_BYTES) >> 20} MiB)"
+    return Table(
+        "remote",
+        f"A bucket behind {RTT_MS} ms of latency; the ratio says how many times as fast as the faster of "
+        "the other two zarrfuse was. Spread: slowest against fastest round of zarrfuse.",
+        rounds,
+        SYSTEMS,
+        [*rows, *([memory_row("remote-memory", memory, memory_bytes)] if memory_bytes else [])],
+        {"the faster": SYSTEMS[1:]},
+    )
 
 
 def _list(folder: Path) -> float:

@@ -1,36 +1,32 @@
-"""The figures as a table.
+"""The figures of a run as tables: Markdown to read, and a document (JSON) to draw from.
 
-A ratio is always "how many times as fast as": the median over the rounds of the ratios within one round,
-whose figures were measured one after the other.
+Owns all arithmetic with figures: both show the same medians, ratios and spreads. A ratio is always "how
+many times as fast as": the median over the rounds of the ratios within one round, whose figures were
+measured one after the other. What is measured, and on which systems, is not known here.
 """
 
-import os
-import platform
-import re
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
+from dataclasses import dataclass, field
 from statistics import median
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
-from benchmarks.measurements import Unit
-from benchmarks.systems import Failed, System, run
+from benchmarks.systems import System
 
+Unit = Literal["MB/s", "/s", "s", "ms", "kB", "MiB"]
 Figures = Mapping[str, Sequence[float]]
-"""Seconds by system, one for each round."""
+"""Seconds or bytes by system, one for each round."""
+
+_RATES: Mapping[Unit, float] = {"MB/s": 1e6, "/s": 1}
+_COSTS: Mapping[Unit, float] = {"s": 1, "ms": 1e-3, "kB": 1e3, "MiB": 1 << 20}
+_IN_BYTES = ("kB", "MiB")
+_FORMATS: Mapping[Unit, str] = {
+    **{"MB/s": ",.0f", "/s": ",.0f", "s": ".3f"},
+    **{"ms": ".2f", "kB": ",.1f", "MiB": ".0f"},
+}
 
 
-def ratio(figures: Figures, other: str) -> float | None:
-    """How many times as fast as `other` zarrfuse was, or None if one was not measured."""
-    pairs = zip(figures.get("zarrfuse", ()), figures.get(other, ()), strict=False)
-    ratios = [theirs / ours for ours, theirs in pairs]
-    return median(ratios) if ratios else None
-
-
-class Measured(Protocol):
-    """What a row of the table tells of."""
+class Titled(Protocol):
+    """What a row tells of."""
 
     @property
     def name(self) -> str:
@@ -48,6 +44,10 @@ class Measured(Protocol):
     def work(self) -> int:
         """Bytes, or things, in the seconds that were measured."""
 
+
+class Measured(Titled, Protocol):
+    """What can be measured on several systems."""
+
     @property
     def systems(self) -> tuple[str, ...]:
         """On which systems it is measured."""
@@ -56,132 +56,127 @@ class Measured(Protocol):
         """Do it once."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Row:
+    """One thing that was measured of several systems.
+
+    `figures` are seconds, or bytes where `unit` is one of bytes. `work` by system: the bytes ("MB/s") or
+    things that they were taken for. `is_compared`: whether there are ratios and a spread.
+    """
+
+    name: str
+    title: str
+    unit: Unit
+    work: Mapping[str, int]
+    figures: Figures
+    is_compared: bool = True
+
+    @classmethod
+    def of(cls, what: Titled, figures: Figures) -> "Row":
+        """The row of a measurement, in which all systems did the same."""
+        return cls(what.name, what.title, what.unit, dict.fromkeys(figures, what.work), figures)
+
+    def figure(self, system: str) -> float:
+        """The median of a system's figures, in `unit`."""
+        middle, work = median(self.figures[system]), self.work[system]
+        if self.unit in _RATES:
+            return work / middle / _RATES[self.unit]
+        return middle / work / _COSTS[self.unit]
+
+    def told(self, system: str) -> str:
+        """The same as text; empty where nothing was measured."""
+        if not self.figures.get(system):
+            return ""
+        return f"{self.figure(system):{_FORMATS[self.unit]}} {self.unit}"
+
+    def ratio(self, ours: str, others: Sequence[str]) -> float | None:
+        """How many times as fast as the fastest of `others` `ours` was; None if one was not measured."""
+        names = (ours, *others)
+        if not self.is_compared or not all(self.figures.get(name) for name in names):
+            return None
+        costs = ([each / self.work[name] for each in self.figures[name]] for name in names)
+        ratios: list[float] = [min(theirs) / own for own, *theirs in zip(*costs, strict=True)]
+        return median(ratios)
+
+    def spread(self, system: str) -> float | None:
+        """The slowest against the fastest round."""
+        figures = self.figures.get(system)
+        return max(figures) / min(figures) if figures and self.is_compared else None
+
+    def document(self, ours: str, ratios: Mapping[str, float]) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "unit": self.unit,
+            "measured": "bytes" if self.unit in _IN_BYTES else "seconds",
+            "systems": {
+                name: {
+                    "work": self.work[name],
+                    "rounds": list(figures),
+                    "median": median(figures),
+                    "figure": self.figure(name),
+                }
+                for name, figures in self.figures.items()
+            },
+            "ratios": ratios,
+            "spread": self.spread(ours),
+        }
+
+
+@dataclass(frozen=True)
 class Table:
-    """What was measured of mounts beside bindfs and the folder itself, in one run."""
+    """What was measured of `systems` in one run; `ours` is the one of zarrfuse.
 
-    rounds: int
-    readahead_kib: int
-    rows: Sequence[tuple[Measured, Figures]]
-    memory_bytes: Mapping[str, int]
+    `rivals`: columns of ratios by their headings, each to the fastest of some systems. Without them, the
+    ratio to each other system stands behind its figure.
+    """
 
-    def markdown(self) -> str:
-        """The table, ready to be pasted."""
-        header = ["", "raw", "bindfs", "zarrfuse", "to bindfs", "to raw", "spread"]
-        lines = [header, ["---"] * len(header)]
-        lines += [self._row(measurement, figures) for measurement, figures in self.rows]
-        if self.memory_bytes:
-            lines.append(self._memory_row())
-        text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        return (
-            f"Medians of {self.rounds} rounds; ratios say how many times as fast as the other. "
-            f"Read-ahead of the zarrfuse mount: {self.readahead_kib} KiB. Spread: slowest against "
-            f"fastest round of zarrfuse.\n\n{text}\n"
-        )
-
-    def _row(self, measurement: Measured, figures: Figures) -> list[str]:
-        ours, imports = figures.get("zarrfuse", ()), figures.get("imports", ())
-        own = told(measurement.unit, measurement.work, ours)
-        if ours and imports:
-            longer_s = median(one - other for one, other in zip(ours, imports, strict=True))
-            own += f", {longer_s:.3f} s more than the imports"
-        return [
-            measurement.title,
-            *(
-                told(measurement.unit, measurement.work, figures.get(name, ()))
-                for name in ("raw", "bindfs")
-            ),
-            own,
-            _times(ratio(figures, "bindfs")),
-            _times(ratio(figures, "raw")),
-            _times(max(ours) / min(ours) if ours else None),
-        ]
-
-    def _memory_row(self) -> list[str]:
-        memory = [f"{self.memory_bytes[name] / 2**20:.0f} MiB" for name in ("bindfs", "zarrfuse")]
-        return ["peak memory of the daemon after all of the above", "", *memory, "", "", ""]
-
-
-@dataclass
-class PeerTable:
-    """What was measured of zarrfuse beside other mounts, in one run."""
-
+    name: str
+    caption: str
     rounds: int
     systems: Sequence[str]
-    rows: Sequence[tuple[Measured, Figures]]
+    rows: Sequence[Row]
+    rivals: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    ours: str = "zarrfuse"
 
     def markdown(self) -> str:
         """The table, ready to be pasted."""
-        lines = [["", *self.systems], ["---"] * (len(self.systems) + 1)]
-        lines += [
-            [m.title, *(self._cell(m, figures, name) for name in self.systems)]
-            for m, figures in self.rows
-        ]
+        header = ["", *self.systems, *(f"to {name}" for name in self.rivals), "spread"]
+        lines = [header, ["---"] * len(header), *map(self._cells, self.rows)]
         text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        return (
-            f"Medians of {self.rounds} rounds; behind each other mount, how many times as fast as it "
-            f"zarrfuse was.\n\n{text}\n"
-        )
+        return f"Medians of {self.rounds} rounds. {self.caption}\n\n{text}\n"
 
-    def _cell(self, measurement: Measured, figures: Figures, name: str) -> str:
-        rate = told(measurement.unit, measurement.work, figures.get(name, ()))
-        return rate if name == "zarrfuse" else f"{rate} ({_times(ratio(figures, name))})"
+    def document(self) -> dict[str, Any]:
+        """For JSON; what it has is in NOTES.md."""
+        return {
+            "name": self.name,
+            "caption": self.caption,
+            "rounds": self.rounds,
+            "ours": self.ours,
+            "rows": [row.document(self.ours, self._ratios(row)) for row in self.rows],
+        }
+
+    def _ratios(self, row: Row) -> dict[str, float]:
+        """By rival, where there is one."""
+        others = {name: (name,) for name in self.systems if name != self.ours}
+        found = {name: row.ratio(self.ours, of) for name, of in (self.rivals or others).items()}
+        return {name: ratio for name, ratio in found.items() if ratio is not None}
+
+    def _cells(self, row: Row) -> list[str]:
+        ratios = self._ratios(row)
+        told = {name: row.told(name) for name in self.systems}
+        if not self.rivals:
+            told |= {name: f"{told[name]} ({_times(ratio)})" for name, ratio in ratios.items()}
+        columns = (_times(ratios.get(name)) for name in self.rivals)
+        return [row.title, *told.values(), *columns, _times(row.spread(self.ours))]
 
 
-def told(unit: Unit, work: int, seconds: Sequence[float]) -> str:
-    """How fast `work` was done in the median of `seconds`; empty where nothing was measured."""
-    if not seconds:
-        return ""
-    middle = median(seconds)
-    if unit == "s":
-        return f"{middle:.3f} s"
-    if unit == "MB/s":
-        return f"{work / middle / 1e6:,.0f} MB/s"
-    return f"{work / middle:,.0f} /s"
+def memory_row(name: str, title: str, nbytes: Mapping[str, int]) -> Row:
+    """Peak memory of daemons."""
+    figures = {name: [each] for name, each in nbytes.items()}
+    return Row(name, title, "MiB", dict.fromkeys(nbytes, 1), figures, is_compared=False)
 
 
 def _times(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}x"
-
-
-def machine(folder: Path) -> str:
-    """What it was measured on, in one line."""
-    cpu = _in_file("/proc/cpuinfo", r"model name\s*: (.+)") or platform.machine()
-    total = int(_in_file("/proc/meminfo", r"MemTotal:\s*(\d+)") or 0) / 2**20
-    file_system = run(["findmnt", "-n", "-o", "FSTYPE", "-T", str(folder)]).strip()
-    return ", ".join(
-        [
-            f"Linux {platform.release()}",
-            f"{os.cpu_count()} x {cpu}",
-            f"{total:.0f} GiB of memory",
-            f"data on {file_system}",
-            f"Python {platform.python_version()}",
-            f"pyfuse3 {version('pyfuse3')}",
-            f"libfuse {_fuse_version()}",
-            _first_line(["bindfs", "--version"]),
-        ]
-    )
-
-
-def _in_file(path: str, pattern: str) -> str | None:
-    found = re.search(pattern, Path(path).read_text())
-    return found[1] if found else None
-
-
-def _fuse_version() -> str:
-    """Of the libfuse that pyfuse3 is linked to."""
-    code = (
-        "import pyfuse3, ctypes, re\n"
-        "path = re.search(r'\\S+libfuse3\\S+', open('/proc/self/maps').read())[0]\n"
-        "say = ctypes.CDLL(path).fuse_pkgversion\n"
-        "say.restype = ctypes.c_char_p\n"
-        "print(say().decode())\n"
-    )
-    try:
-        return run([sys.executable, "-c", code]).strip()
-    except Failed:
-        return "unknown"
-
-
-def _first_line(command: list[str]) -> str:
-    return run(command).splitlines()[0]

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measurements import Unit
 from benchmarks.systems import FuseMount, System, command_environment, run, zarrfuse_command
+from benchmarks.table import Unit
 
 HEADER_BYTES, INDEX_BYTES = 512, 20
 _SETTLED_S = 6.0

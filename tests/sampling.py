@@ -3,7 +3,7 @@
 The sample is drawn by a seed that the header of the report shows; `--sample-seed` gives it again. What
 is drawn for a test depends on the seed and the test's name alone, so it can be run again by itself.
 
-Some tests try less. Only `packaging/test_bare_debian.py` is left out.
+Some tests try less. Only `packaging/test_bare_debian.py` and the run of the benchmark are left out.
 
 - `examples(200)`: how many examples Hypothesis makes, for `@settings(max_examples=...)`.
 - The fixture `sample` draws in a test: `sample.count(125, default=25)`, `sample.steps(400, every=3)`.

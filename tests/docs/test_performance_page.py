@@ -1,0 +1,40 @@
+"""The pictures of `docs/performance.md`: drawn by their script from the figures kept beside them."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+from builders.scripts import module_of
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "performance.md").read_text()
+FIGURES = json.loads((DOCS / "performance.json").read_text())
+DRAWN = module_of(DOCS / "performance_plots.py").pictures(FIGURES)
+
+
+def test_each_picture_is_what_the_script_draws_and_is_on_the_page() -> None:
+    kept = {path.name: path.read_text() for path in DOCS.glob("performance-*.svg")}
+    assert kept == DRAWN
+    assert re.findall(r"\((performance-.*\.svg)\)", PAGE) == list(DRAWN)
+
+
+def test_the_pictures_have_each_ratio_to_a_peer_as_text() -> None:
+    for table, picture in zip(FIGURES["tables"], DRAWN.values(), strict=True):
+        texts = [each.text or "" for each in ElementTree.fromstring(picture).iter() if each.text]
+        shown = [text for text in texts if re.fullmatch(r"\d+\.\d\dx", text)]
+        assert shown == [
+            f"{ratio:.2f}x"
+            for row in table["rows"]
+            for name, ratio in row["ratios"].items()
+            if name != "raw"
+        ]
+        assert {name for row in table["rows"] for name in row["ratios"]} - {"raw"} <= set(texts)
+
+
+def test_the_page_names_the_machine_and_the_rounds_of_the_pictures() -> None:
+    [rounds] = {table["rounds"] for table in FIGURES["tables"]}
+    words = {2: "two", 3: "three", 5: "five"}
+    pictures = PAGE.partition("## In pictures")[2].partition("\n## ")[0]
+    assert f"{words[rounds]} rounds" in pictures
+    assert FIGURES["machine"] in " ".join(pictures.split())
