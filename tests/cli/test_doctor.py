@@ -90,7 +90,13 @@ def test_broken_extras_are_named_and_no_failure(environment: Environment) -> Non
     assert "imagecodecs_jpeg" in codecs_in(done.stdout)[1]
 
 
-# Without typer no command starts.
+def test_without_typer_no_command_starts_and_says_so(environment: Environment) -> None:
+    with environment.without("typer"):
+        done = environment.zarrfuse("doctor")
+    said = "zarrfuse: No module named 'typer': pip install --force-reinstall zarrfuse\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
 @pytest.mark.parametrize("name", sorted(REQUIRED.keys() - {"typer"}))
 def test_a_missing_library_is_named_with_the_command_that_installs_it(
     environment: Environment, name: str
