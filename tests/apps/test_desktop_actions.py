@@ -142,7 +142,7 @@ def test_opening_a_zip_mounts_it(data: Path, installed: Desktop) -> None:
     assert (point / "zipped.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", ["a <b> & c.txt", "b\udcff\nc.txt"], ids=["markup", "bytes"])
+@pytest.mark.parametrize("name", ["a <b> & c.txt", "b\udcff\nc\\n.txt"], ids=["markup", "bytes"])
 def test_an_error_is_a_notification(installed: Desktop, artifacts: Path, name: str) -> None:
     desktop = installed
     desktop.start_bus()

@@ -30,7 +30,11 @@ def test_after_pip_install_user_they_are_those_of_the_user(tmp_path: Path) -> No
     python = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
     shown = subprocess.run(
         [python, "-c", SHOWN],
-        env={**os.environ, "PYTHONUSERBASE": str(tmp_path), "PYTHONPATH": sysconfig.get_path("purelib")},
+        env={
+            **os.environ,
+            "PYTHONUSERBASE": str(tmp_path),
+            "PYTHONPATH": sysconfig.get_path("purelib"),
+        },
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -38,5 +42,3 @@ def test_after_pip_install_user_they_are_those_of_the_user(tmp_path: Path) -> No
         timeout=60,
     ).stdout
     assert shown.split() == [f"{tmp_path}/bin/zarrfuse", f"{tmp_path}/share/zarrfuse/systemd"]
-
-

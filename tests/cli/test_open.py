@@ -167,12 +167,14 @@ def test_where_nothing_can_show_it_the_place_is_told(
 
 def test_the_script_of_nautilus_opens_each_that_is_selected(home: Path, source: Path) -> None:
     """Nautilus gives it names in the folder that it shows."""
-    write_keys(source.with_name("b.zarr"), {"zarr.json": group()})
+    names = [source.name, "--view", '$(touch x) "y"\nz']
+    for name in names[1:]:
+        write_keys(source.with_name(name), {"zarr.json": group()})
     zarrfuse("install-desktop")
     subprocess.run(
-        [home / ".local/share/nautilus/scripts/Mount with zarrfuse", source.name, "b.zarr"],
+        [home / ".local/share/nautilus/scripts/Mount with zarrfuse", *names],
         cwd=source.parent,
         check=True,
         timeout=60,
     )
-    assert mounts_in(home) == [home / "run/zarrfuse" / name for name in (source.name, "b.zarr")]
+    assert mounts_in(home) == [home / "run/zarrfuse" / name for name in names]
