@@ -107,6 +107,15 @@ def test_a_symlink_to_the_bookmarks_stays(file: Path, home: Path) -> None:
     assert (home / "dotfile").read_text() == f"{OTHERS}file:///mnt mnt (zarrfuse)\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file away")
+def test_the_file_stays_that_of_its_owner(file: Path) -> None:
+    """Root may mount with the home of a user, by sudo."""
+    os.chown(file, 1234, 2345)
+    add("/mnt")
+    found = file.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1234, 2345, 0o640)
+
+
 def test_many_at_one_time_lose_no_line(file: Path) -> None:
     """They are no mounts, so that each would drop the others: `/`, `/proc` and `/dev` are some."""
     points = ["/", "/proc", "/dev"]
