@@ -22,6 +22,9 @@ _COMPLETIONS = {
     "fish": "completions/zarrfuse.fish",
 }
 
+# zsh runs the file at the first Tab, which would only define the function.
+_MORE = {"zsh": '\n_zarrfuse_completion "$@"\n'}
+
 
 def files() -> Iterator[tuple[str, str]]:
     """(path below this folder, text) of each file."""
@@ -31,7 +34,7 @@ def files() -> Iterator[tuple[str, str]]:
         script = get_completion_script(
             prog_name="zarrfuse", complete_var="_ZARRFUSE_COMPLETE", shell=shell
         )
-        yield path, f"{script.strip()}\n"
+        yield path, f"{script.strip()}\n{_MORE.get(shell, '')}"
 
 
 def _pages() -> Iterator[tuple[str, str]]:

@@ -142,14 +142,15 @@ def test_opening_a_zip_mounts_it(data: Path, installed: Desktop) -> None:
     assert (point / "zipped.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_an_error_is_a_notification(installed: Desktop, artifacts: Path) -> None:
+@pytest.mark.parametrize("name", ["a <b> & c.txt", "b\udcff\nc\\n.txt"], ids=["markup", "bytes"])
+def test_an_error_is_a_notification(installed: Desktop, artifacts: Path, name: str) -> None:
     desktop = installed
     desktop.start_bus()
     desktop.start("dunst")
     desktop.wait_until(
         lambda: "false" in desktop.run("dunstctl", "is-paused") or None, "notifications"
     )
-    source = desktop.home / "a <b> & c.txt"
+    source = desktop.home / name
     source.write_text("no Zarr")
     done = ran(desktop, "open", source)
     assert done.returncode == 1
@@ -157,6 +158,7 @@ def test_an_error_is_a_notification(installed: Desktop, artifacts: Path) -> None
     desktop.run("dunstctl", "close-all")
     [[shown]] = json.loads(desktop.run("dunstctl", "history"))["data"]
     assert shown["summary"]["data"] == "zarrfuse"
-    text = f"the source {source} is neither a folder nor a .zip or .ozx file"
+    printed = str(source).encode(errors="backslashreplace").decode()
+    text = f"the source {printed} is neither a folder nor a .zip or .ozx file"
     assert html.unescape(shown["body"]["data"]) == text
     assert done.stderr == f"zarrfuse: {text}\n"

@@ -172,12 +172,44 @@ def test_a_user_without_actions_keeps_those_of_the_system(
 @pytest.mark.parametrize(
     ("text", "said"), [("<actions><action></actions>", "is no XML"), ("<a/>", "has no actions")]
 )
-def test_a_broken_file_of_thunar_is_kept_and_named(thunar: Path, text: str, said: str) -> None:
+def test_a_broken_file_of_thunar_is_kept_and_named(
+    data: Path, thunar: Path, text: str, said: str
+) -> None:
     thunar.write_text(text)
     done = zarrfuse("install-desktop", check=False)
     assert done.returncode == 1
     assert f"{thunar} {said}" in done.stderr
     assert thunar.read_text() == text
+    assert files_below(data) == {}
+
+
+def test_uninstalled_also_the_desktop_forgets_it_although_thunar_has_a_broken_file(
+    data: Path, thunar: Path
+) -> None:
+    zarrfuse("install-desktop")
+    thunar.write_text("<a/>")
+    done = zarrfuse("install-desktop", "--uninstall", check=False)
+    assert done.returncode == 1
+    assert f"{thunar} has no actions" in done.stderr
+    assert installed(data) == set()
+    assert b"zarrfuse" not in b"".join(files_below(data).values())
+
+
+def test_actions_in_another_encoding_are_read(thunar: Path) -> None:
+    thunar.write_bytes(USERS.replace("UTF-8", "ISO-8859-1").encode("latin-1"))
+    zarrfuse("install-desktop")
+    assert ElementTree.parse(thunar).findtext("action/name") == "Größe & Zahl"
+
+
+def test_a_symlink_to_the_actions_and_their_mode_stay(thunar: Path, home: Path) -> None:
+    thunar.chmod(0o640)
+    thunar.rename(home / "dotfile")
+    thunar.symlink_to(home / "dotfile")
+    zarrfuse("install-desktop")
+    zarrfuse("install-desktop", "--uninstall")
+    assert thunar.is_symlink()
+    assert (home / "dotfile").read_text() == USERS
+    assert (home / "dotfile").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_program_in_a_folder_with_spaces_is_quoted(

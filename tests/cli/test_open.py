@@ -4,6 +4,7 @@ import os
 import shlex
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from builders.folders import write_keys, zip_folder
 from builders.homes import home
 from builders.mounts import COMMAND, ENVIRONMENT, status, wait_for, zarrfuse
 
+from zarrfuse.cli import open as open_command
 from zarrfuse.mounts import kernel_mounts
 
 __all__ = ["home"]
@@ -67,6 +69,40 @@ def test_opened_again_it_is_shown_again(home: Path, source: Path, shown: Path) -
     point = home / "run/zarrfuse/my cells.zarr"
     assert mounts_in(home) == [point]
     assert shown.read_text() == f"{point}\n" * 2
+
+
+def test_opened_twice_at_one_time_it_is_mounted_once(home: Path, source: Path) -> None:
+    """As by somebody who clicks on until something happens."""
+    other = home / source.name
+    write_keys(other, {"zarr.json": group()})
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(opened, [source, other] * 2))
+    names = {source.name, f"{source.name}-2"}
+    assert sorted(mounts_in(home)) == sorted(home / "run/zarrfuse" / name for name in names)
+    assert sorted(os.listdir(home / "run/zarrfuse")) == sorted(names)
+
+
+def test_in_another_view_it_has_another_mount(home: Path, source: Path, shown: Path) -> None:
+    for view in ("raw", "chunks", "raw", "chunks"):
+        zarrfuse("open", source, "--view", view)
+    points = [home / "run/zarrfuse" / name for name in ("my cells.zarr", "my cells.zarr-2")]
+    assert [status(point)["view"] for point in points] == ["raw", "chunks"]
+    assert mounts_in(home) == points
+    assert shown.read_text() == "".join(f"{point}\n" for point in points * 2)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("https://user:secret@host/data/a.zarr/?signature=x/y", "a.zarr"),
+        ("https://user:secret@host", "host"),
+        ("https://host/..", "root"),
+        ("s3://bucket/", "bucket"),
+        ("/", "root"),
+    ],
+)
+def test_a_mountpoint_is_named_without_secrets(source: str, name: str) -> None:
+    assert open_command.name_of_mount(source) == name
 
 
 def test_opened_on_its_mount_it_unmounts_also_from_within(
@@ -167,12 +203,14 @@ def test_where_nothing_can_show_it_the_place_is_told(
 
 def test_the_script_of_nautilus_opens_each_that_is_selected(home: Path, source: Path) -> None:
     """Nautilus gives it names in the folder that it shows."""
-    write_keys(source.with_name("b.zarr"), {"zarr.json": group()})
+    names = [source.name, "--view", '$(touch x) "y"\nz']
+    for name in names[1:]:
+        write_keys(source.with_name(name), {"zarr.json": group()})
     zarrfuse("install-desktop")
     subprocess.run(
-        [home / ".local/share/nautilus/scripts/Mount with zarrfuse", source.name, "b.zarr"],
+        [home / ".local/share/nautilus/scripts/Mount with zarrfuse", *names],
         cwd=source.parent,
         check=True,
         timeout=60,
     )
-    assert mounts_in(home) == [home / "run/zarrfuse" / name for name in (source.name, "b.zarr")]
+    assert mounts_in(home) == [home / "run/zarrfuse" / name for name in names]

@@ -107,6 +107,15 @@ def test_a_symlink_to_the_bookmarks_stays(file: Path, home: Path) -> None:
     assert (home / "dotfile").read_text() == f"{OTHERS}file:///mnt mnt (zarrfuse)\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file away")
+def test_the_file_stays_that_of_its_owner(file: Path) -> None:
+    """Root may mount with the home of a user, by sudo."""
+    os.chown(file, 1234, 2345)
+    add("/mnt")
+    found = file.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1234, 2345, 0o640)
+
+
 def test_many_at_one_time_lose_no_line(file: Path) -> None:
     """They are no mounts, so that each would drop the others: `/`, `/proc` and `/dev` are some."""
     points = ["/", "/proc", "/dev"]
@@ -114,6 +123,49 @@ def test_many_at_one_time_lose_no_line(file: Path) -> None:
         list(threads.map(add, points))
         assert len(file.read_text().splitlines()) == len(OTHERS.splitlines()) + len(points)
         list(threads.map(remove, points))
+    assert file.read_text() == OTHERS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "file:///srv/a a\r\nfile:///srv/b b\n",
+        "file:///srv/a a\rb\n\n",
+        "sftp://host/data cells (zarrfuse)\n",
+        "file:///home/me/zarrfuse my source (zarrfuse)\n",
+        "file:///srv/\u00e4 \u00e4\x0b\x1c\u2028\n",
+    ],
+)
+def test_lines_of_the_user_stay_byte_by_byte(file: Path, text: str) -> None:
+    file.write_bytes(text.encode())
+    add("/mnt")
+    assert file.read_bytes() == f"{text}file:///mnt mnt (zarrfuse)\n".encode()
+    remove("/mnt")
+    assert file.read_bytes() == text.encode()
+
+
+def test_a_bookmark_that_a_file_manager_wrote_anew_is_removed(file: Path) -> None:
+    """GTK escapes fewer characters of a URI."""
+    add("/mnt/a (1)")
+    file.write_text(file.read_text().replace("%281%29", "(1)"))
+    remove("/mnt/a (1)")
+    assert file.read_text() == OTHERS
+
+
+def test_a_last_line_without_an_end_gets_one(file: Path) -> None:
+    file.write_text("file:///srv/a a")
+    add("/mnt")
+    assert file.read_text() == "file:///srv/a a\nfile:///mnt mnt (zarrfuse)\n"
+
+
+def test_bookmarks_where_they_were_before_gtk_3_are_not_hidden(home: Path) -> None:
+    """File managers read `~/.gtk-bookmarks` only as long as there is no other file."""
+    (home / ".gtk-bookmarks").write_text(OTHERS)
+    add("/mnt")
+    file = home / ".config/gtk-3.0/bookmarks"
+    assert file.read_text() == f"{OTHERS}file:///mnt mnt (zarrfuse)\n"
+    assert (home / ".gtk-bookmarks").read_text() == OTHERS
+    remove("/mnt")
     assert file.read_text() == OTHERS
 
 

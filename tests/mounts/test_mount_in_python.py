@@ -83,6 +83,16 @@ def test_images_are_rendered(image: MemoryStore, mountpoint: Path) -> None:
         assert not list(point.rglob("*.npy"))
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_root_that_has_no_name_is_named_array(mountpoint: Path, wrapped: bool) -> None:
+    """A store in memory has a number for a name, and others have that of their class."""
+    store = MemoryStore()
+    zarr.create_array(store, data=IMAGE)
+    given = WrapperStore(store) if wrapped else store
+    with zarrfuse.mount(given, mountpoint, view="images", formats=["tiff"]) as point:
+        assert [path.name for path in point.glob("*.tiff")] == ["array.tiff"]
+
+
 def test_a_folder_is_mounted_by_its_path(tmp_path: Path, mountpoint: Path) -> None:
     write_keys(tmp_path / "store", {"zarr.json": group(), "file": b"content"})
     with zarrfuse.mount(tmp_path / "store", mountpoint, view="raw") as point:

@@ -60,3 +60,9 @@ def test_bash_completes(words: list[str], wanted: set[str]) -> None:
         timeout=60,
     )
     assert set(done.stdout.split()) == wanted
+
+
+def test_zsh_completes_at_the_first_tab() -> None:
+    """It runs the file then, for what the function is to do: the last command calls it."""
+    last = (PACKAGING / "completions/_zarrfuse").read_text().splitlines()[-1]
+    assert last == '_zarrfuse_completion "$@"'

@@ -16,6 +16,8 @@ def show_message(sentence: str) -> None:
     """
     if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return
+    # notify-send and zenity refuse bytes that are no text, and read backslashes as a shell's printf does.
+    sentence = sentence.encode(errors="backslashreplace").decode().replace("\\", "\\\\")
     notification = ["notify-send", f"--app-name={_TITLE}", "--icon=zarrfuse", "--", _TITLE]
     if not _ran([*notification, html.escape(sentence, quote=False)]) and shutil.which("zenity"):
         subprocess.Popen(  # until somebody closes it

@@ -12,13 +12,13 @@ import re
 import shutil
 import stat
 import subprocess
-import sys
 import warnings
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from zarrfuse import __version__
+from zarrfuse.cli.installed import program
 from zarrfuse.errors import MountError, text_of
 from zarrfuse.mounts import kernel_mounts, logs
 from zarrfuse.stores.local.beneath import OPENAT2
@@ -251,9 +251,9 @@ def _has_library(codec: str, working: Collection[str]) -> bool:
 def _mount_helper() -> Finding:
     if os.path.exists(_MOUNT_HELPER):
         return Finding(Mark.OK, _MOUNT_HELPER)
-    program = Path(sys.executable).with_name("mount.zarrfuse")
+    helper = program().with_name("mount.zarrfuse")
     return Finding(
         Mark.OK,
         f"no {_MOUNT_HELPER}, which mount(8) and fstab need",
-        f"as root: ln -s {program} {_MOUNT_HELPER}",
+        f"as root: ln -s {helper} {_MOUNT_HELPER}",
     )

@@ -42,22 +42,23 @@ def install_desktop(
         for target in filter(_is_ours, targets.values()):
             target.unlink()
             say(f"removed {target}")
+        _refresh(data_home)
         changed = remove_actions(config_home)
         if changed is not None:
             say(f"removed the actions in {changed}")
-    else:
-        for target in targets.values():
-            if target.exists() and not _is_ours(target):
-                raise ZarrfuseError(f"{target} is not of zarrfuse: move it away")
-        for path, target in targets.items():
-            replace(target, _with_program(path.read_text(encoding="utf-8")).encode())
-            target.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
-            say(f"wrote {target}")
-        if shutil.which("thunar") or (config_home / "Thunar").exists():
-            text = (source / "thunar.xml").read_text(encoding="utf-8")
-            say(f"added actions to {add_actions(_with_program(text, in_xml=True), config_home)}")
-        say("next: start file managers again that are running (thunar -q, nautilus -q, nemo -q)")
+        return
+    for target in targets.values():
+        if target.exists() and not _is_ours(target):
+            raise ZarrfuseError(f"{target} is not of zarrfuse: move it away")
+    if shutil.which("thunar") or (config_home / "Thunar").exists():
+        text = (source / "thunar.xml").read_text(encoding="utf-8")
+        say(f"added actions to {add_actions(_with_program(text, in_xml=True), config_home)}")
+    for path, target in targets.items():
+        replace(target, _with_program(path.read_text(encoding="utf-8")).encode())
+        target.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
+        say(f"wrote {target}")
     _refresh(data_home)
+    say("next: start file managers again that are running (thunar -q, nautilus -q, nemo -q)")
 
 
 def _home(variable: str, default: str) -> Path:

@@ -6,6 +6,7 @@ prints when a file manager runs it, so errors go to the desktop, too.
 
 import contextlib
 import errno
+import fcntl
 import itertools
 import os
 import shutil
@@ -69,20 +70,21 @@ def _open(source: str, view: str) -> None:
             say(f"{source} is unmounted")
             return
     folder = _folder()
-    mountpoint = _mountpoint_of(source, folder)
-    if mountpoint is None:
-        mountpoint = _free(folder, os.path.basename(source.rstrip("/")) or "root")
-        os.makedirs(mountpoint, mode=0o700, exist_ok=True)
-        config = MountConfig(source=source, mountpoint=mountpoint, view=view, bookmark=True)
-        try:
-            problem = daemon.mount(config)
-        except BaseException:
-            with contextlib.suppress(OSError):  # somebody may use it
-                os.rmdir(mountpoint)
-            raise
-        if problem is not None:
-            say(problem)
-            _tell_desktop(problem)
+    with _alone(folder):
+        mountpoint = _mountpoint_of(source, view, folder)
+        if mountpoint is None:
+            mountpoint = _free(folder, name_of_mount(source))
+            os.makedirs(mountpoint, mode=0o700, exist_ok=True)
+            config = MountConfig(source=source, mountpoint=mountpoint, view=view, bookmark=True)
+            try:
+                problem = daemon.mount(config)
+            except BaseException:
+                with contextlib.suppress(OSError):  # somebody may use it
+                    os.rmdir(mountpoint)
+                raise
+            if problem is not None:
+                say(problem)
+                _tell_desktop(problem)
     _show(source, mountpoint)
 
 
@@ -98,8 +100,24 @@ def _folder() -> str:
     return os.path.realpath(folder)
 
 
-def _mountpoint_of(source: str, folder: str) -> str | None:
-    """Where a source is mounted in the folder, and answers."""
+@contextlib.contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """Wait for others that mount in the folder: who clicks twice gets one mount."""
+    with open(f"{folder}.lock", "w", encoding="utf-8") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)  # of this process, not of the daemon that it forks
+        yield
+
+
+def name_of_mount(source: str) -> str:
+    """The name of the folder in which a source is mounted."""
+    from zarrfuse.stores.opening import printable_source  # noqa: PLC0415
+
+    name = os.path.basename(printable_source(source).rstrip("/"))
+    return "root" if name in ("", ".", "..") else name
+
+
+def _mountpoint_of(source: str, view: str, folder: str) -> str | None:
+    """Where a source is mounted in the folder in this view, and answers."""
     from zarrfuse.mounts import kernel_mounts  # noqa: PLC0415
     from zarrfuse.stores.opening import printable_source  # noqa: PLC0415
 
@@ -109,7 +127,7 @@ def _mountpoint_of(source: str, folder: str) -> str | None:
             continue
         if kernel_mounts.answer_of(mount.mountpoint) in (errno.ENOTCONN, errno.ECONNABORTED):
             kernel_mounts.unmount(mount.mountpoint, lazy=True)  # its daemon was killed
-        else:
+        elif kernel_mounts.view_of(mount) in (view, None):
             return mount.mountpoint
     return None
 

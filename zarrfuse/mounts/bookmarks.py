@@ -3,7 +3,7 @@
     file:///run/user/1000/zarrfuse/cells.zarr cells.zarr (zarrfuse)
 
 Used by `daemon`. Owns that lines of others stay as they are, and that the file is replaced whole. It knows
-its own lines by their labels: a daemon that was killed leaves one behind.
+its own lines by their labels, which are made of the paths: a daemon that was killed leaves one behind.
 """
 
 import fcntl
@@ -54,8 +54,10 @@ def _file() -> Path:
 def _change(changed: Callable[[list[bytes]], list[bytes]]) -> None:
     path = _file()
     with _locked(path.parent):
-        text = path.read_bytes() if path.exists() else b""
-        before = text.splitlines()
+        # Without this file, file managers read that of GTK 2, which a new one would hide.
+        source = path if path.exists() else Path.home() / ".gtk-bookmarks"
+        text = source.read_bytes() if source.exists() else b""
+        before = text.removesuffix(b"\n").split(b"\n") if text else []
         after = changed(before)
         if after != before:
             replace(path, b"".join(line + b"\n" for line in after))
@@ -74,13 +76,18 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _line_of(mountpoint: str) -> bytes:
-    label = _CONTROLS.sub("?", os.path.basename(mountpoint) or mountpoint) + _LABEL
     uri = "file://" + quote_from_bytes(os.fsencode(mountpoint))
-    return f"{uri} {label}".encode(errors="replace")
+    return uri.encode() + b" " + _label_of(mountpoint)
+
+
+def _label_of(mountpoint: str) -> bytes:
+    label = _CONTROLS.sub("?", os.path.basename(mountpoint) or mountpoint) + _LABEL
+    return label.encode(errors="replace")
 
 
 def _is_ours(line: bytes) -> bool:
-    return line.endswith(_LABEL.encode())
+    path = _path_of(line)
+    return path is not None and line.partition(b" ")[2] == _label_of(path)
 
 
 def _path_of(line: bytes) -> str | None:

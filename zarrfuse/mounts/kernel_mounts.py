@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import threading
 from dataclasses import dataclass
+from typing import Any
 
 from zarrfuse.errors import MountError
 
@@ -172,13 +173,27 @@ def unmount(mountpoint: str, *, lazy: bool = False) -> None:
 
 def daemon_of(mount: Mount) -> int | None:
     """A pidfd of the daemon of a mount; None if its control file does not say."""
-    if mount.type != TYPE or answer_of(mount.mountpoint) != 0:
+    try:
+        return os.pidfd_open(_status_of(mount)["pid"])
+    except (OSError, KeyError):  # another version, or another pid namespace
         return None
+
+
+def view_of(mount: Mount) -> str | None:
+    """The view of a mount; None if its control file does not say."""
+    return _status_of(mount).get("view")
+
+
+def _status_of(mount: Mount) -> dict[str, Any]:
+    """What the control file of a mount says; nothing if there is none that answers."""
+    if mount.type != TYPE or answer_of(mount.mountpoint) != 0:
+        return {}
     try:
         with open(os.path.join(mount.mountpoint, ".zarrfuse", "status.json"), "rb") as status:
-            return os.pidfd_open(json.load(status)["pid"])
-    except (OSError, ValueError, KeyError):  # another version, or another pid namespace
-        return None
+            found = json.load(status)
+    except (OSError, ValueError):  # another version
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def wait_for_end(process: int) -> None:

@@ -1,5 +1,6 @@
 """Replaces files with settings of other programs, whole or not at all. Used by `bookmarks` and `cli`."""
 
+import contextlib
 import os
 import stat
 import tempfile
@@ -7,7 +8,7 @@ from pathlib import Path
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a file, or replace it. A symlink stays, and so does the mode. Raises `OSError`."""
+    """Write a file, or replace it. A symlink stays, and so do mode and owner. Raises `OSError`."""
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -17,7 +18,11 @@ def replace(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(descriptor)
             if path.exists():
-                os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
+                before = path.stat()
+                if (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+                    with contextlib.suppress(PermissionError):  # root may write a file of a user
+                        os.fchown(descriptor, before.st_uid, before.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

@@ -1,6 +1,7 @@
 """A store with the options of a view. Made by `choice`, used by the module `root` of each view."""
 
 import os
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,6 +42,10 @@ class ViewSource:
         return ChunksView(self.store, self.ttl_s, self.commits, is_fill=_is_fill, links=True)
 
 
+_NAMELESS = re.compile(r"<|[\w-]*memory://|object_store://")
+"""What `str` of such a store begins with."""
+
+
 def _is_fill(*told: Any) -> bool:
     from zarrfuse.decoding.fill_values import is_fill  # noqa: PLC0415  # it imports numpy
 
@@ -48,7 +53,12 @@ def _is_fill(*told: Any) -> bool:
 
 
 def root_name(source: str) -> str:
-    """The name of renderings at the root of a source; see `spec.paths.title_of`."""
+    """The name of renderings at the root of a source; see `spec.paths.title_of`.
+
+    A store of zarr-python may be in memory, or say no more than its class: its root is `array`.
+    """
+    if _NAMELESS.match(source):
+        return "array"
     name = os.path.basename(source)
     for ending in ZIP_ENDINGS:
         name = name.removesuffix(ending)
