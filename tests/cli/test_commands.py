@@ -175,6 +175,7 @@ def test_a_folder_without_zarr_is_mounted_and_told_of(
     done = zarrfuse("mount", source, mountpoint)
     assert str(source) in done.stderr
     assert said in done.stderr
+    assert done.stderr.startswith("zarrfuse: warning: ")
     assert len(done.stderr.splitlines()) == 1
     assert {path.name for path in mountpoint.iterdir()} == {key.split("/")[0] for key in keys}
     for path in (source, mountpoint):

@@ -67,6 +67,7 @@ def test_json_is_an_object_a_line(place: Path) -> None:
     assert {each["mountpoint"] for each in found} == {str(place / "mnt")}
     assert found[-1]["level"] == "info"
     assert "is unmounted" in found[-1]["message"]
+    assert f"{place / 'mnt'} is mounted" in [each["message"] for each in found]
     assert "no syslog" not in said
 
 

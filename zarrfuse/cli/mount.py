@@ -242,7 +242,7 @@ def mount(
     if log_file is None and path is not None and sys.stderr.isatty():
         say(f"there is no syslog: the log is {path}")
     if problem is not None:
-        say(problem)
+        say(f"warning: {problem}")
 
 
 def _mask(*given: tuple[str | None, str]) -> int | None:
