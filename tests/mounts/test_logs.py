@@ -102,6 +102,24 @@ def test_another_format_is_refused(place: Path) -> None:
     assert os.listdir(place / "mnt") == []
 
 
+ANSWERING = """
+import errno, logging, os, sys
+from zarrfuse.config import MountConfig
+from zarrfuse.mounts.logs import open_log
+open_log(MountConfig("/store", "/mnt", foreground=True))
+for failure in errno.ENOENT, errno.EIO:
+    logging.getLogger("pyfuse3").error("fuse_release(): fuse_reply_* failed with %s", os.strerror(failure))
+"""
+
+
+def test_an_answer_for_which_nobody_waits_after_an_unmount_is_no_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ANSWERING], capture_output=True, text=True, check=True
+    )
+    [line] = done.stderr.splitlines()
+    assert line.endswith("failed with Input/output error")
+
+
 SLOWLY = """
 import time, pyfuse3
 from zarrfuse.cli import app
