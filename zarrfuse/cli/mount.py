@@ -104,7 +104,7 @@ def mount(
         str | None,
         typer.Option(
             metavar="BITS",
-            help="Show all permission bits but these, in place of the stored modes: 022.",
+            help="Show all permission bits but these, such as 022, in place of the stored modes.",
         ),
     ] = None,
     fmask: Annotated[
