@@ -114,7 +114,7 @@ def _is_journal(descriptor: int) -> bool:
 def _is_awaited(record: logging.LogRecord) -> bool:
     """Whether a record is another than pyfuse3's error on an answer which the kernel awaits no more.
 
-    About one `unmount` in six had such a line in its log: the last `release` is answered while it unmounts.
+    Some `unmount` left such a line in the log: the last `release` is answered while it unmounts.
     """
     return record.name != "pyfuse3" or not record.getMessage().endswith(_NOT_AWAITED)
 
