@@ -1,13 +1,15 @@
 """Draws the pictures of docs/performance.md from docs/performance.json: `python docs/performance_plots.py`.
 
 Owns their looks: of each table a picture, in which each ratio is a bar from 1x to the right if zarrfuse was
-faster, to the left if it was slower. `make bench ARGS="--json docs/performance.json"` writes the document,
-which benchmarks/NOTES.md describes; a test compares the pictures with what this script draws.
+faster, to the left if it was slower, with a thin line over all rounds. `make bench ARGS="--json
+docs/performance.json"` writes the document, which benchmarks/NOTES.md describes; a test compares the
+pictures with what this script draws.
 """
 
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -25,6 +27,10 @@ _HEADINGS = {
     "index": "Indexing TIFF files, beside other programs",
     "remote": "A bucket, beside other mounts",
 }
+_NOTES = {
+    "writing": "chunks in parts are slower to write: see the table",
+    "index": "tifffile, zarr-python is a conversion: it copies the pixels",
+}
 _NOT_DRAWN = "raw"
 """The folder itself is no peer: it is what all of them show."""
 
@@ -36,9 +42,11 @@ _TOP, _TITLE_HEIGHT, _BAR_STEP, _BAR_HEIGHT, _GAP, _FOOT = 78, 22, 20, 13, 12, 4
 def pictures(document: dict[str, Any]) -> dict[str, str]:
     """By file name, a picture of each table; the axis is the same in all."""
     tables = {table["name"]: list(_drawn(table)) for table in document["tables"]}
-    ratios = [
-        ratio for rows in tables.values() for _, bars in rows for ratio in (*bars.values(), 1)
-    ]
+    ratios = [1.0]
+    for rows in tables.values():
+        for _, bars in rows:
+            for bar in bars.values():
+                ratios += (bar.lowest, bar.highest)
     axis = _Axis(math.floor(math.log10(min(ratios))), math.ceil(math.log10(max(ratios))))
     return {
         f"performance-{table['name']}.svg": "\n".join(_lines(table, tables[table["name"]], axis))
@@ -47,10 +55,27 @@ def pictures(document: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _drawn(table: dict[str, Any]) -> Iterator[tuple[str, dict[str, float]]]:
+@dataclass(frozen=True)
+class _Ratio:
+    """How many times as fast as a peer: the median of the rounds, and the ends of what they were."""
+
+    median: float
+    lowest: float
+    highest: float
+
+
+def _drawn(table: dict[str, Any]) -> Iterator[tuple[str, dict[str, _Ratio]]]:
     """(title, ratios by peer) of the rows that have any."""
     for row in table["rows"]:
-        bars = {name: ratio for name, ratio in row["ratios"].items() if name != _NOT_DRAWN}
+        bars: dict[str, _Ratio] = {}
+        for name, median in row["ratios"].items():
+            if name != _NOT_DRAWN:
+                ours, peer = (row["systems"][each] for each in (table["ours"], name))
+                rounds = [
+                    (ours["work"] / our) / (peer["work"] / its)
+                    for our, its in zip(ours["rounds"], peer["rounds"], strict=True)
+                ]
+                bars[name] = _Ratio(median, min(rounds), max(rounds))
         if bars:
             yield row["title"].replace("`", ""), bars
 
@@ -74,7 +99,7 @@ class _Axis:
 
 
 def _lines(
-    table: dict[str, Any], rows: list[tuple[str, dict[str, float]]], axis: _Axis
+    table: dict[str, Any], rows: list[tuple[str, dict[str, _Ratio]]], axis: _Axis
 ) -> Iterator[str]:
     bottom = _TOP + sum(_TITLE_HEIGHT + _BAR_STEP * len(bars) + _GAP for _, bars in rows)
     height = bottom + _FOOT
@@ -90,15 +115,17 @@ def _lines(
         f'stroke="{_FRAME}"/>'
     )
     yield _text(24, 34, heading, size=16, weight="bold")
-    yield _text(
-        24, 56, f"how many times as fast zarrfuse was, median of {table['rounds']} rounds", _QUIET
-    )
+    about = f"bar: the median of {table['rounds']} rounds; line: all of them; logarithmic"
+    yield _text(24, 56, f"how many times as fast zarrfuse was ({about})", _QUIET)
     for ratio in axis.ticks():
         x = axis.x(ratio)
         yield _line(x, _TOP, bottom, _INK if ratio == 1 else _GRID)
         yield _text(x, bottom + 18, f"{ratio:g}x", _QUIET, size=11, anchor="middle")
     yield _text(axis.x(1) - 12, bottom + 36, "slower", _SLOWER, size=12, anchor="end")
     yield _text(axis.x(1) + 12, bottom + 36, "faster", _FASTER, size=12)
+    if table["name"] in _NOTES:
+        note = _NOTES[table["name"]]
+        yield _text(_PAGE_WIDTH - 24, bottom + 36, note, _QUIET, size=11, anchor="end")
     y = _TOP
     for title, bars in rows:
         yield _text(24, y + 15, title, weight="bold", halo=True)
@@ -111,16 +138,23 @@ def _lines(
     yield "</svg>"
 
 
-def _bar(axis: _Axis, y: float, ratio: float) -> Iterator[str]:
-    """From 1x to a ratio, which stands at its end."""
-    colour = _FASTER if ratio >= 1 else _SLOWER
-    one, end = axis.x(1), axis.x(ratio)
+def _bar(axis: _Axis, y: float, ratio: _Ratio) -> Iterator[str]:
+    """From 1x to a median, which stands beside it, and a line over all rounds."""
+    is_faster = ratio.median >= 1
+    colour = _FASTER if is_faster else _SLOWER
+    one, end = axis.x(1), axis.x(ratio.median)
+    low, high = axis.x(ratio.lowest), axis.x(ratio.highest)
     yield (
         f'<rect x="{min(one, end):.1f}" y="{y + 1}" width="{abs(end - one):.1f}" '
         f'height="{_BAR_HEIGHT}" fill="{colour}"/>'
     )
-    beside, anchor = (end + 6, "start") if ratio >= 1 else (end - 6, "end")
-    yield _text(beside, y + 12, f"{ratio:.2f}x", colour, size=12, anchor=anchor, halo=True)
+    middle = y + 1 + _BAR_HEIGHT / 2
+    yield (
+        f'<path class="rounds" d="M{low:.1f},{middle} H{high:.1f} M{low:.1f},{middle - 3} v6 '
+        f'M{high:.1f},{middle - 3} v6" stroke="{_INK}" stroke-width="1.5" fill="none"/>'
+    )
+    beside, anchor = (max(high, one) + 6, "start") if is_faster else (min(low, one) - 6, "end")
+    yield _text(beside, y + 12, f"{ratio.median:.2f}x", colour, size=12, anchor=anchor, halo=True)
 
 
 def _line(x: float, top: float, bottom: float, colour: str) -> str:

@@ -175,6 +175,7 @@ def test_a_folder_without_zarr_is_mounted_and_told_of(
     done = zarrfuse("mount", source, mountpoint)
     assert str(source) in done.stderr
     assert said in done.stderr
+    assert done.stderr.startswith("zarrfuse: warning: ")
     assert len(done.stderr.splitlines()) == 1
     assert {path.name for path in mountpoint.iterdir()} == {key.split("/")[0] for key in keys}
     for path in (source, mountpoint):
@@ -208,6 +209,22 @@ def test_info_of_a_dead_mount_is_refused_in_a_sentence(source: Path, mounted: Mo
     done = zarrfuse("info", point, check=False)
     assert done.returncode == 1
     assert f"the mount {point} has no daemon any more" in done.stderr
+
+
+def test_a_demo_that_cannot_be_mounted_says_where_its_data_is(tmp_path: Path) -> None:
+    write_keys(tmp_path, {"mnt/own.txt": b""})
+    done = zarrfuse("demo", tmp_path, check=False)
+    assert done.returncode == 1
+    written, reason = done.stderr.splitlines()
+    assert written == f"zarrfuse: the data is in {tmp_path}/data, but could not be mounted"
+    assert "mnt is not empty" in reason
+    assert (tmp_path / "data/cells.zarr/zarr.json").exists()
+
+
+def test_the_help_names_the_commands_to_begin_with() -> None:
+    last = " ".join(zarrfuse("--help").stdout.splitlines()[-4:])
+    assert "zarrfuse doctor" in last
+    assert "zarrfuse demo" in last
 
 
 def test_the_demo_is_written_mounted_and_shown_also_twice(tmp_path: Path) -> None:

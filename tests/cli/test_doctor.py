@@ -309,7 +309,7 @@ def test_what_no_mount_needs_is_told_of_too(environment: Environment) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "ok    the log of a daemon goes to a file in /var/states/zarrfuse\n" in done.stdout
     link = f"ln -s {environment.python.with_name('mount.zarrfuse')} /sbin/mount.zarrfuse"
-    helper = f"no /sbin/mount.zarrfuse, which mount(8) and fstab need: as root: {link}"
+    helper = f"optional: /sbin/mount.zarrfuse, which only mount(8) and fstab need: as root: {link}"
     assert f"ok    {helper}\n" in done.stdout
 
 

@@ -50,6 +50,28 @@ def test_each_node_is_a_line_below_the_one_it_is_in(nested: Path) -> None:
     ]
 
 
+def test_folders_without_a_node_are_left_out(
+    nested: Path, served: Callable[..., Daemon], tmp_path: Path
+) -> None:
+    tree = printed(nested, "utf-8")
+    for path in ("0/notes.txt", "a/logs/deep/er/log.txt", "c/z/notes.txt", "z/z/notes.txt"):
+        write_keys(nested, {path: b""})
+    assert printed(nested, "utf-8") == tree
+    assert printed(served(nested).mountpoint, "utf-8")[1:] == tree[1:]
+    write_keys(tmp_path / "mixed", {"x/zarr.json": array(), "notes/1.txt": b"", "y/2.txt": b""})
+    assert printed(tmp_path / "mixed", "utf-8") == [f"{tmp_path / 'mixed'}", f"└── x  {ARRAY}"]
+
+
+def test_a_folder_that_leads_to_a_node_is_a_line(tmp_path: Path) -> None:
+    write_keys(tmp_path, {"runs/notes/1.txt": b"", "runs/one/zarr.json": array()})
+    assert printed(tmp_path, "utf-8")[1:] == ["└── runs", f"    └── one  {ARRAY}"]
+
+
+def test_raw_has_no_nodes_and_shows_its_folders(nested: Path, mounted: Callable[..., Path]) -> None:
+    lines = printed(mounted(nested, "--view", "raw"), "utf-8")
+    assert [line.strip() for line in lines[1:4]] == ["├── a", "│   ├── x", "│   │   └── deep"]
+
+
 def test_an_output_that_is_not_unicode_gets_plain_letters(nested: Path) -> None:
     lines = printed(nested, "latin-1")
     assert lines[1:5] == [

@@ -49,6 +49,14 @@ def test_an_array_that_is_not_there_is_2(array: Path, tmp_path: Path) -> None:
     assert "is a Zarr group: name one of its arrays" in said.stderr
 
 
+def test_a_folder_around_arrays_is_told_how_to_find_them(array: Path, tmp_path: Path) -> None:
+    (tmp_path / "around").mkdir()
+    array.parent.rename(tmp_path / "around/group.zarr")
+    said = zarrfuse("export", tmp_path / "around", tmp_path / "out", check=False)
+    assert f"there is no Zarr array at {tmp_path}/around" in said.stderr
+    assert "zarrfuse info lists the arrays of a source" in said.stderr
+
+
 @pytest.mark.parametrize("options", [["--tile", "a,b"], ["--shard", "0,1,1"], ["--format", "x"]])
 def test_a_wrong_option_is_1(array: Path, tmp_path: Path, options: list[str]) -> None:
     said = zarrfuse("export", array, tmp_path / "out", *options, check=False)

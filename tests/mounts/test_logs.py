@@ -67,6 +67,7 @@ def test_json_is_an_object_a_line(place: Path) -> None:
     assert {each["mountpoint"] for each in found} == {str(place / "mnt")}
     assert found[-1]["level"] == "info"
     assert "is unmounted" in found[-1]["message"]
+    assert f"{place / 'mnt'} is mounted" in [each["message"] for each in found]
     assert "no syslog" not in said
 
 
@@ -99,6 +100,24 @@ def test_another_format_is_refused(place: Path) -> None:
     assert "exit code 2" in said
     assert "xml is neither text nor json" in said
     assert os.listdir(place / "mnt") == []
+
+
+ANSWERING = """
+import errno, logging, os, sys
+from zarrfuse.config import MountConfig
+from zarrfuse.mounts.logs import open_log
+open_log(MountConfig("/store", "/mnt", foreground=True))
+for failure in errno.ENOENT, errno.EIO:
+    logging.getLogger("pyfuse3").error("fuse_release(): fuse_reply_* failed with %s", os.strerror(failure))
+"""
+
+
+def test_an_answer_for_which_nobody_waits_after_an_unmount_is_no_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ANSWERING], capture_output=True, text=True, check=True
+    )
+    [line] = done.stderr.splitlines()
+    assert line.endswith("failed with Input/output error")
 
 
 SLOWLY = """

@@ -97,6 +97,19 @@ def test_a_refusal_has_its_reason(place: Path, command: str, reason: str, code: 
     assert done.returncode == code
 
 
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_the_helper_tells_how_it_is_called(place: Path, option: str) -> None:
+    told = said(place, f"/usr/sbin/mount.zarrfuse {option}")
+    assert told.startswith("Usage: mount.zarrfuse SOURCE MOUNTPOINT")
+    assert "zarrfuse mount --help" in told
+
+
+def test_a_remount_is_refused_with_what_to_do(place: Path) -> None:
+    done = run(place, "trap - EXIT; exec mount -t zarrfuse 'a, störe' mnt -o remount,rw")
+    assert "unmount it, and mount it anew" in done.stderr
+    assert done.returncode == 1
+
+
 def test_a_sloppy_mount_drops_what_nobody_knows(place: Path) -> None:
     mounted = "/usr/sbin/mount.zarrfuse 'a, störe' mnt -sv -o frobnicate,view=raw,veiw=x"
     assert said(place, f"{mounted}; ls mnt; umount mnt").split() == ["file", "zarr.json"]

@@ -35,6 +35,8 @@ _OF_MOUNT_FUSE = 4  # SOURCE MOUNTPOINT -o OPTIONS
 app = typer.Typer(
     name="zarrfuse",
     help="Mount a Zarr store as ordinary files.",
+    epilog="Begin with `zarrfuse demo`, which writes a dataset and mounts it, and with"
+    " `zarrfuse doctor`, which says what this machine lacks.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -18,6 +18,8 @@ def _not_empty(path: str | None) -> str | None:
 
 
 SOURCE = path_argument(
-    "SOURCE", "A folder, a .zip or .ozx file, s3://BUCKET/PREFIX, or https://HOST/PATH."
+    "SOURCE",
+    "A folder, a .zip or .ozx file, or a URL: https://HOST/PATH; s3://BUCKET/PREFIX, also gs:// and az://;"
+    " icechunk+file://PATH or icechunk+s3://BUCKET/PREFIX.",
 )
 Source = Annotated[str, SOURCE]

@@ -5,6 +5,7 @@ import shutil
 import sys
 
 from zarrfuse.cli.demo_dataset import write_demo
+from zarrfuse.cli.saying import say
 from zarrfuse.config import MountConfig
 from zarrfuse.errors import MountError
 from zarrfuse.mounts import daemon, kernel_mounts
@@ -28,7 +29,11 @@ def run(folder: str) -> None:
     if mounted is None or kernel_mounts.answer_of(mountpoint) != 0:
         if mounted is None:
             os.makedirs(mountpoint, exist_ok=True)
-        daemon.mount(MountConfig(source=source, mountpoint=mountpoint))
+        try:
+            daemon.mount(MountConfig(source=source, mountpoint=mountpoint))
+        except MountError:
+            say(f"the data is in {source}, but could not be mounted")
+            raise
     _tour(source, mountpoint)
 
 

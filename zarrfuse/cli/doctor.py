@@ -254,6 +254,6 @@ def _mount_helper() -> Finding:
     helper = program().with_name("mount.zarrfuse")
     return Finding(
         Mark.OK,
-        f"no {_MOUNT_HELPER}, which mount(8) and fstab need",
+        f"optional: {_MOUNT_HELPER}, which only mount(8) and fstab need",
         f"as root: ln -s {helper} {_MOUNT_HELPER}",
     )

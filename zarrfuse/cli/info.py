@@ -7,7 +7,7 @@ control files, so that the output is what the mount shows.
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from zarrfuse.config import PERMANENT_TTL_S, RemoteConfig
@@ -134,14 +134,35 @@ def _show_tree(title: str, folder: Walkable, as_json: bool) -> str | None:
         return _problem(title, nodes[0], any(map(_is_node, nodes)))
     guides = _GUIDES if (sys.stdout.encoding or "").lower().startswith("utf") else _ASCII_GUIDES
     root: _Facts = {}
-    any_node = False
+    lines: list[tuple[int, bool, str]] = []
     for found in walk(folder):
         place, facts = found.place, found.facts
         root = facts if not place else root
-        any_node = any_node or _is_node(facts)
         name = name_of(facts["path"]) if place else title
-        print(_guide(place, guides) + printable(f"{name}  {_in_one_line(facts)}".rstrip()))
-    return _problem(title, root, any_node)
+        text = printable(f"{name}  {_in_one_line(facts)}".rstrip())
+        lines.append((len(place), _is_node(facts) or root.get("view") == "raw", text))
+    for shown, text in _shown(lines):
+        print(_guide(shown, guides) + text)
+    return _problem(title, root, any(is_node for _, is_node, _ in lines))
+
+
+def _shown(lines: Sequence[tuple[int, bool, str]]) -> Iterator[tuple[tuple[bool, ...], str]]:
+    """The place and text of the lines of nodes, and of the folders that lead to them.
+
+    `lines` are (depth, whether it is a node, text), in the order of the tree. Places are as in
+    `WalkedFolder`, among what is shown. The first line is always shown.
+    """
+    kept: list[tuple[int, bool, str]] = []  # (depth, whether the last of its siblings, text)
+    continued: list[bool] = []  # by depth: whether a sibling that is shown follows
+    for depth, is_node, text in reversed(lines):
+        if is_node or depth == 0 or len(continued) > depth + 1:
+            continued += [False] * (depth + 1 - len(continued))
+            kept.append((depth, not continued[depth], text))
+            continued[depth:] = [True]
+    place: list[bool] = []
+    for depth, is_last, text in reversed(kept):
+        place[max(depth - 1, 0) :] = [is_last] if depth else []
+        yield tuple(place), text
 
 
 def _is_node(facts: _Facts) -> bool:

@@ -104,7 +104,7 @@ def mount(
         str | None,
         typer.Option(
             metavar="BITS",
-            help="Show all permission bits but these, in place of the stored modes: 022.",
+            help="Show all permission bits but these, such as 022, in place of the stored modes.",
         ),
     ] = None,
     fmask: Annotated[
@@ -242,7 +242,7 @@ def mount(
     if log_file is None and path is not None and sys.stderr.isatty():
         say(f"there is no syslog: the log is {path}")
     if problem is not None:
-        say(problem)
+        say(f"warning: {problem}")
 
 
 def _mask(*given: tuple[str | None, str]) -> int | None:

@@ -13,19 +13,37 @@ from zarrfuse.cli.mount_words import escaped, is_known, words_of
 from zarrfuse.cli.saying import say
 
 _USAGE, _FAILED = 1, 32  # as mount(8) has them
+_SYNOPSIS = "mount.zarrfuse SOURCE MOUNTPOINT [-sfnv] [-N NAMESPACE] [-o OPTIONS]"
+_HELP = f"""Usage: {_SYNOPSIS}
+
+  mount(8) runs this for the type zarrfuse, also for lines of /etc/fstab:
+
+    mount -t zarrfuse SOURCE MOUNTPOINT -o view=images,allow_other
+
+  OPTIONS are the long options of `zarrfuse mount`, by their names, and those of
+  mount(8): see `zarrfuse mount --help`, and `man mount.zarrfuse`.
+
+  -s              Drop options that mean nothing, instead of refusing them.
+  -f              Do nothing.
+  -n, -v          Have no effect.
+  -N NAMESPACE    Is refused: use nsenter(1).
+  -h, --help      Show this message and exit."""
 
 
 def main() -> NoReturn:
     """The `mount.zarrfuse` command."""
     try:
-        options, operands = gnu_getopt(sys.argv[1:], "sfnvN:o:t:")
+        options, operands = gnu_getopt(sys.argv[1:], "sfnvhN:o:t:", ["help"])
     except GetoptError as error:
         _end(f"mount.zarrfuse: {error}")
     given = dict(options)
+    if given.keys() & {"-h", "--help"}:
+        print(_HELP)
+        sys.exit(0)
     if "-N" in given:
         _end("mount.zarrfuse: a mount in another namespace is made by nsenter(1)")
     if len(operands) != 2:
-        _end("mount.zarrfuse SOURCE MOUNTPOINT [-sfnv] [-o OPTIONS]")
+        _end(_SYNOPSIS)
     if "-f" in given:
         sys.exit(0)
     words = [word for name, text in options if name == "-o" for word in words_of(text)]

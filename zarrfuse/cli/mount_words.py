@@ -41,7 +41,7 @@ OF_KERNEL = frozenset(
         "fsname,subtype,context,fscontext,defcontext,rootcontext"
     )
 )
-# What other FUSE file systems take, and what to do instead.
+# What other file systems take, and what to do instead.
 REFUSED = {
     **dict.fromkeys(
         words_of(
@@ -57,6 +57,7 @@ REFUSED = {
         ),
         "cache_ttl=SECONDS says how long names and attributes are cached",
     ),
+    "remount": "a mount stays as it was made: unmount it, and mount it anew",
 }
 
 

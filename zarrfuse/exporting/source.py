@@ -183,7 +183,9 @@ def _loaded(folder: ChunksFolder, name: str) -> Loaded:
     except (NotFound, NotAFolder):
         loaded = None
     if loaded is None:
-        raise NoArray(f"there is no Zarr array at {name}")
+        raise NoArray(
+            f"there is no Zarr array at {name}: zarrfuse info lists the arrays of a source"
+        )
     problem = refusal(loaded)
     if problem is not None:
         raise Refused(f"{name} cannot be read: {problem}")

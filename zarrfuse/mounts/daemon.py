@@ -58,7 +58,7 @@ def mount(config: MountConfig, verbose_now: Callable[[], bool] | None = None) ->
     kernel_mounts.check(config.source, config.mountpoint, nonempty="nonempty" in config.options)
     if store is not None and config.foreground:
         open_log(config)
-        serve(config, store, lambda _: log.info("%s is mounted", config.mountpoint), verbose_now)
+        serve(config, store, lambda _: None, verbose_now)
         return None
     return _serve_in_background(config, store, verbose_now)
 
@@ -203,7 +203,8 @@ def serve(
 
 
 def _told(config: MountConfig, look: "_Look") -> str | None:
-    """What the user should know of a mount that answers; bookmarks it."""
+    """What the user should know of a mount that answers; logs that it does, and bookmarks it."""
+    log.info("%s is mounted", config.mountpoint)
     sentences = [
         look.told(),
         _bookmarked(bookmarks.add, config.mountpoint) if config.bookmark else None,

@@ -5,6 +5,7 @@ syslog, which the journal of systemd reads, else a file in the user's folder of 
 `cli` names the place.
 """
 
+import errno
 import json
 import logging
 import logging.handlers
@@ -18,6 +19,7 @@ from zarrfuse.errors import MountError
 
 _SYSLOG = "/dev/log"
 _STYLE = "%(asctime)s %(levelname)s %(message)s"
+_NOT_AWAITED = f"fuse_reply_* failed with {os.strerror(errno.ENOENT)}"
 _FILE_BYTES = 4 << 20
 """A file in the folder of states is kept below this size, with one older file beside it."""
 
@@ -25,6 +27,7 @@ _FILE_BYTES = 4 << 20
 def open_log(config: MountConfig) -> None:
     """Send the log to its place. Raises `MountError`."""
     handler = _handler(config)
+    handler.addFilter(_is_awaited)
     handler.addFilter(_OneLine())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -106,6 +109,14 @@ def _is_journal(descriptor: int) -> bool:
         return False
     status = os.fstat(descriptor)
     return stream == f"{status.st_dev}:{status.st_ino}"
+
+
+def _is_awaited(record: logging.LogRecord) -> bool:
+    """Whether a record is another than pyfuse3's error on an answer which the kernel awaits no more.
+
+    Some `unmount` left such a line in the log: the last `release` is answered while it unmounts.
+    """
+    return record.name != "pyfuse3" or not record.getMessage().endswith(_NOT_AWAITED)
 
 
 class _OneLine(logging.Filter):
