@@ -22,10 +22,11 @@ from zarrfuse.cli.installed import shared_folder
 SYSTEMD = Path("/lib/systemd/systemd")
 
 # $1: the folder that stays writable, $2: `system` or `user`, $3: Python, $4: the units of this repository,
-# $5: where `install-units` finds those that were installed. The control groups are deleted at the end.
+# $5: where `install-units` finds those that were installed, $6: this repository, which may be in a folder
+# of temporary files, too. The control groups are deleted at the end.
 _OUTER = """
 mount -t tmpfs -o mode=755 tmpfs /mnt
-mkdir /mnt/groups /mnt/place /mnt/etc /mnt/dev
+mkdir /mnt/groups /mnt/place /mnt/repository /mnt/etc /mnt/dev
 mount -t cgroup2 cgroup2 /mnt/groups || exit 77
 own=/mnt/groups$(sed -n 's/^0:://p' /proc/self/cgroup)/zarrfuse-test-$$
 mkdir "$own"
@@ -36,9 +37,12 @@ find "$own" -depth -type d -exec rmdir {} \\;
 """
 _INNER = """
 mount --bind "$1" /mnt/place
+mount --bind "$6" /mnt/repository
 for folder in /tmp /var/tmp /run; do mount -t tmpfs tmpfs $folder; done
-mkdir -p "$1"
+mkdir -p "$1" "$6"
 mount --bind /mnt/place "$1"
+mount --bind /mnt/repository "$6"
+mount -o remount,bind,ro "$6"
 mount --bind /mnt/etc /etc
 mount --bind "$4" "$5"
 mount -t tmpfs tmpfs /etc/systemd/system
@@ -123,9 +127,10 @@ def booted(folder: Path, kind: str) -> Iterator[Booted]:
     if not SYSTEMD.exists():
         pytest.skip("systemd is not installed")
     environment = {**ENVIRONMENT, "INNER": _INNER, "SYSTEMD": str(SYSTEMD)}
-    units = Path(__file__).parents[2] / "systemd"
-    installed = shared_folder("systemd")
-    command = command_in_namespace(_OUTER, folder, kind, sys.executable, units, installed)
+    repository = Path(__file__).parents[2]
+    units, installed = repository / "systemd", shared_folder("systemd")
+    places = (units, installed, repository)
+    command = command_in_namespace(_OUTER, folder, kind, sys.executable, *places)
     with (folder / "boot.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     inits: list[int] = []

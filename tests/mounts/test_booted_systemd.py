@@ -19,7 +19,7 @@ def test_a_service_lives_through_reload_hang_and_kill(tmp_path: Path, kind: str,
     zarr.create_group(tmp_path / "store").create_array("a", data=np.arange(6))
     (tmp_path / "mnt").mkdir()
     (tmp_path / "local.conf").write_text(
-        "[Service]\nWatchdogSec=1\nTimeoutAbortSec=0.1\nRestartSec=0.1\n"
+        "[Service]\nWatchdogSec=2\nTimeoutAbortSec=0.1\nRestartSec=0.1\n"
     )
     config = tmp_path / "cells.toml"
     config.write_text(

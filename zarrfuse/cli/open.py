@@ -83,7 +83,7 @@ def _open(source: str, view: str) -> None:
                     os.rmdir(mountpoint)
                 raise
             if problem is not None:
-                say(problem)
+                say(f"warning: {problem}")
                 _tell_desktop(problem)
     _show(source, mountpoint)
 
