@@ -28,7 +28,6 @@ _HEADINGS = {
     "remote": "A bucket, beside other mounts",
 }
 _NOTES = {
-    "writing": "chunks in parts are slower to write: see the table",
     "index": "tifffile, zarr-python is a conversion: it copies the pixels",
 }
 _NOT_DRAWN = "raw"
