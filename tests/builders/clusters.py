@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
+import distributed
 
 
 @contextmanager
 def dask_cluster(workers: int = 2) -> Iterator[str]:
     """The address of its scheduler. It has no dashboard."""
-    distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=workers, threads_per_worker=2, processes=True, dashboard_address=":0"
     ) as cluster:

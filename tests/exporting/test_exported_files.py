@@ -10,6 +10,7 @@ import pytest
 import tifffile
 import zarr
 from exports import assert_exported, pixels, read, stored, tiffs
+from imagecodecs import numcodecs as image_codecs
 from numcodecs import Zlib
 from zarr.codecs import BytesCodec, ZstdCodec
 
@@ -91,18 +92,17 @@ def test_zarr_v2_is_copied_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fill", [0, 7])
 @pytest.mark.parametrize("dtype", ["<u2", ">u2"])
 def test_codecs_of_tiff_are_copied(tmp_path: Path, codec: str, fill: int, dtype: str) -> None:
-    import_image_codecs = pytest.importorskip("imagecodecs.numcodecs")
-    import_image_codecs.register_codecs(verbose=False)
+    image_codecs.register_codecs(verbose=False)
     data = pixels((64, 64)).astype(dtype)
     data[:32, :32] = fill
-    lzw = import_image_codecs.Lzw()
+    lzw = image_codecs.Lzw()
     stored(
         *(tmp_path / "a", data),
         zarr_format=2,
         chunks=(32, 32),
         fill_value=fill,
-        filters=[import_image_codecs.Delta(axis=-1)] if "delta" in codec else None,
-        compressors=lzw if "lzw" in codec else import_image_codecs.Packbits(),
+        filters=[image_codecs.Delta(axis=-1)] if "delta" in codec else None,
+        compressors=lzw if "lzw" in codec else image_codecs.Packbits(),
     )
     zarrfuse.export(tmp_path / "a", tmp_path / "out", shard=(64, 64))
     path = tiffs(tmp_path / "out")[0, 0]

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pytest
 import work
 from builders.clusters import dask_cluster
@@ -335,7 +336,6 @@ def test_a_worker_without_zarrfuse_is_told_of(cluster: str) -> None:
 
 
 def test_a_cluster_without_workers_is_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
-    distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
         open_jobs(scheduler=empty.scheduler_address) as jobs,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray
 import zarr
 from builders.documents import array, concat_parts, group, suffix_keys, v2_array
 from builders.folders import stored_files, write_keys, zip_folder
@@ -212,7 +213,6 @@ def test_chunks_of_zarr_v2_are_stored(store: PlainStore, parts: Path) -> None:
 
 
 def test_xarray_writes_and_reads_back(tmp_path: Path) -> None:
-    xarray = pytest.importorskip("xarray")
     store = zarrfuse.open_store(tmp_path / "made.zarr", read_only=False)
     dataset = xarray.Dataset({"v": (("y", "x"), np.arange(12.0).reshape(3, 4))})
     dataset.to_zarr(store, zarr_format=3, consolidated=False)
