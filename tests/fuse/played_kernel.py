@@ -41,7 +41,9 @@ def serving(
     commits = Commits(store)
     root = open_view(view, store, 0.0, commits=commits)
     entry = Entry("", Kind.FOLDER, 0, 0)
-    operations = Operations(root, entry, ttl_s=1.0, space=store.space, writable=True)
+    operations = Operations(
+        root, entry, ttl_s=1.0, names_ttl_s=1.0, space=store.space, writable=True
+    )
 
     def run(requests: Callable[[PlayedKernel], Awaitable[None]]) -> None:
         async def main(**_: object) -> None:

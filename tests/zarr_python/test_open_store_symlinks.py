@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import zarr
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from opened_stores import listed, read
 
 import zarrfuse
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.stores.local.store import LocalStore
 from zarrfuse.views.keys import Keys
 from zarrfuse.views.raw.view import RawFolder
@@ -76,17 +77,17 @@ def test_no_folder_on_the_way_is_older_than_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_keys(tmp_path, {"run1/a/file": b"1", "run2/a/file": b"22"})
-    now = 0.0
-    monkeypatch.setattr(clock, "now", lambda: now)
+    now = 10.0
+    monkeypatch.setattr(caching, "time", SimpleNamespace(monotonic=lambda: now))
     (tmp_path / "current").symlink_to("run1")
     stored = LocalStore(str(tmp_path))
     found = Keys(RawFolder(stored), ttl_s=1)
     assert list(found.names("current")) == ["a"]
     (tmp_path / "current").unlink()
     (tmp_path / "current").symlink_to("run2")
-    now = 0.9
+    now = 10.9
     assert found.lookup("current/a/file").size == 1
-    now = 1.1
+    now = 11.1
     assert found.lookup("current/a/file").size == 2
     stored.close()
 

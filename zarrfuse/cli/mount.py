@@ -19,7 +19,6 @@ from zarrfuse.cli.values import (
     parse_group,
     parse_mask,
     parse_seconds,
-    parse_ttl,
     parse_user,
 )
 from zarrfuse.config import (
@@ -223,7 +222,7 @@ def mount(
         follow_symlinks=follow_symlinks,
         xattrs=xattrs,
         bookmark=bookmark,
-        cache_ttl_s=None if cache_ttl is None else parse_ttl(cache_ttl, "--cache-ttl"),
+        cache_ttl_s=None if cache_ttl is None else parse_seconds(cache_ttl, "--cache-ttl"),
         formats=parse_formats(formats, "--formats"),
         cache_bytes=None if cache_size is None else parse_bytes(cache_size, "--cache-size"),
         remote=replace(

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import typer
 
-from zarrfuse.clock import LONGEST_TTL_S
 from zarrfuse.config import FORMATS
 
 _SIZE = re.compile(r"([0-9]{1,18})(?:([KMGT])(?:iB)?)?", re.IGNORECASE)
@@ -30,11 +29,6 @@ def parse_seconds(text: str, option: str) -> float:
             f"{text} is neither a number of seconds nor inf", param_hint=option
         )
     return seconds
-
-
-def parse_ttl(text: str, option: str) -> float:
-    """Seconds, at most the longest time to live."""
-    return min(parse_seconds(text, option), LONGEST_TTL_S)
 
 
 def parse_bytes(text: str, option: str) -> int:

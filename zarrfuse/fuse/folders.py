@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import trio
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.errors import NotFound
 from zarrfuse.fuse.nodes import Directory, Node, Nodes
 from zarrfuse.fuse.scan import Scan
@@ -120,7 +120,7 @@ class Folders:
 
     def is_fresh(self, directory: Directory) -> bool:
         """Whether the cached listing of a folder is still valid."""
-        return clock.now() - directory.listing.listed_at < self._ttl_s and not directory.is_live
+        return not directory.is_live and caching.is_fresh(directory.listing.listed_at, self._ttl_s)
 
     def at_hand(self, directory: Directory, name: str) -> Entry | None:
         """The entry of a name, from a valid listing or from the view. Raises `NotFound`.
@@ -180,16 +180,16 @@ class Folders:
         assert node.parent is not None
         directory = self._nodes.directory_of(node.parent)
         is_watched = directory.handles > 0
-        directory.listing.put(node.entry, clock.now(), is_watched=is_watched)
+        directory.listing.put(node.entry, caching.now(), is_watched=is_watched)
 
     def drop(self, directory: Directory, name: str) -> None:
         """Note that the mount deleted a name."""
         is_watched = directory.handles > 0
-        directory.listing.drop(name, clock.now(), is_watched=is_watched)
+        directory.listing.drop(name, caching.now(), is_watched=is_watched)
 
     def outdate(self, directory: Directory) -> None:
         """Note that any entry of a folder may have changed."""
-        directory.listing.outdate(clock.now())
+        directory.listing.outdate(caching.now())
 
     # -- listings ------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Folders:
         if scan is None and self.is_fresh(directory):
             opened.entries = list(directory.listing.entries.values())
             return
-        if scan is None or clock.now() - scan.begun_at >= self._ttl_s:
+        if scan is None or not caching.is_fresh(scan.begun_at, self._ttl_s):
             assert self._nursery is not None
             scan = directory.scan = Scan(directory.folder, self._workers, self._nursery)
             directory.listing.begin(scan.begun_at)

@@ -16,7 +16,7 @@ import pyfuse3
 import trio
 from pyfuse3 import FUSEError
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.config import ShownAccess, Tuning
 from zarrfuse.errors import Denied, NotFound, NotSupported, ReadOnly
 from zarrfuse.fuse.answering import answered, changing
@@ -45,7 +45,8 @@ _OUTDATED_AT_ONCE = 1000
 class Operations(pyfuse3.Operations):
     """Serves the tree below `root`; `writable`: also for writing.
 
-    `ttl_s`: how long the kernel may cache dentries and attributes, in seconds. `xattrs`: whether there are
+    `ttl_s`: how long listings are cached, and attributes by the kernel, in seconds; `names_ttl_s`: how long
+    the kernel may cache dentries. `xattrs`: whether there are
     extended attributes. `about`: members of `.zarrfuse/status.json` before its counters; `counted`: returns
     those of caches and servers. `lists_all`: see `Store.lists_all`. `shown`: see `Shown`.
     """
@@ -59,6 +60,7 @@ class Operations(pyfuse3.Operations):
         root_entry: Entry,
         *,
         ttl_s: float,
+        names_ttl_s: float,
         space: Callable[[], tuple[int, int]],
         writable: bool = False,
         xattrs: bool = False,
@@ -84,7 +86,9 @@ class Operations(pyfuse3.Operations):
         self._files = Files(*parts, self._storing, pushed_bytes=tuning.pushed_bytes)
         self._handles = self._files.handles
         self._names = Names(self._nodes, self._folders, self._files, self._storing)
-        self._replies = Replies(ttl_s, self.failures.note, writable=writable, shown=self._shown)
+        self._replies = Replies(
+            ttl_s, names_ttl_s, self.failures.note, writable=writable, shown=self._shown
+        )
         self.interrupts = self._workers.interrupts
         self._space = space
         self._xattrs = xattrs
@@ -101,7 +105,7 @@ class Operations(pyfuse3.Operations):
 
     async def outdate(self) -> None:
         """Let all that is kept of the store count as old, here and in the kernel."""
-        clock.outdate_all()
+        caching.clear()
         for number, node in enumerate(self._nodes.all(), 1):
             self._files.page_cache.outdate(node)
             if number % _OUTDATED_AT_ONCE == 0:

@@ -29,7 +29,7 @@ _A_FOLDER = Entry("", Kind.FOLDER, 0, 0)
 
 
 class Replies:
-    """Makes replies that the kernel may cache for `ttl_s` seconds.
+    """Makes replies of which the kernel may cache attributes for `ttl_s` seconds, names for `names_ttl_s`.
 
     `failed`: called with the request and the error for a name that cannot be shown. `writable`: if false,
     modes are shown without write permissions. `shown`: owners and modes in place of the stored ones.
@@ -38,12 +38,14 @@ class Replies:
     def __init__(
         self,
         ttl_s: float,
+        names_ttl_s: float,
         failed: Callable[[str, BaseException], int],
         *,
         writable: bool = False,
         shown: Shown | None = None,
     ) -> None:
         self._ttl_s = min(ttl_s, _FOREVER_S)
+        self._names_ttl_s = min(names_ttl_s, _FOREVER_S)
         self._failed = failed
         self._begun_at_ns = time.time_ns()
         self._shown = shown or Shown()
@@ -60,13 +62,14 @@ class Replies:
 
         It must not in a writable mount: a chunk that is stored appears without a request for its name.
         """
-        self.nothing.entry_timeout = 0 if writable else self._ttl_s
+        self.nothing.entry_timeout = 0 if writable else self._names_ttl_s
 
     def _blank(self, block: int) -> pyfuse3.EntryAttributes:
         attributes = pyfuse3.EntryAttributes()
         attributes.st_blksize = block
         attributes.st_nlink = 1  # for folders always: "not counted", so that find(1) looks in all
-        attributes.entry_timeout = attributes.attr_timeout = self._ttl_s
+        attributes.entry_timeout = self._names_ttl_s
+        attributes.attr_timeout = self._ttl_s
         return attributes
 
     def _give(self, filled: pyfuse3.EntryAttributes, kind: Kind, access: Access) -> None:
@@ -105,7 +108,7 @@ class Replies:
             raise Corrupt(f"{entry.name} claims to have {size} bytes")
         if kind is Kind.FILE and not live and not entry.denied:  # nearly all that is told of
             filled = self._file
-            filled.entry_timeout = self._ttl_s
+            filled.entry_timeout = self._names_ttl_s
             if access is not self._file_access:
                 self._file_access = access
                 self._give(filled, kind, access or self._own_file)

@@ -9,7 +9,7 @@ from itertools import islice
 
 import trio
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.errors import Interrupted, TimedOut, guarded
 from zarrfuse.fuse.interrupts import ENDED
 from zarrfuse.fuse.workers import Workers
@@ -23,7 +23,7 @@ class Scan:
     """One listing of a folder, for all handles that list it at the time; `users`: their number."""
 
     def __init__(self, folder: Folder, workers: Workers, nursery: trio.Nursery) -> None:
-        self.begun_at = clock.now()
+        self.begun_at = caching.now()
         self.users = 0
         self._folder = folder
         self._workers = workers

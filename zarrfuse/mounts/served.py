@@ -48,6 +48,7 @@ class Served:
             root,
             _entry_of(root),
             ttl_s=ttl_s,
+            names_ttl_s=ttl_s if store.permanent else min(ttl_s, FOLDER_TTL_S),
             space=store.space,
             writable=config.read_write,
             xattrs=config.xattrs,

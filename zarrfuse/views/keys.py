@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from cachetools import LRUCache
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.errors import (
     Denied,
     Exists,
@@ -190,10 +190,10 @@ class Keys:
 
     def _known(self, path: str) -> tuple[Folder, float] | None:
         if not path:
-            return self._root, clock.now()
+            return self._root, caching.now()
         with self._lock:
             known = self._folders.get(path)
-            if known is None or clock.now() - known[1] >= self._ttl_s:
+            if known is None or not caching.is_fresh(known[1], self._ttl_s):
                 return None
             return known
 

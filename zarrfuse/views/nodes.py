@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from cachetools import LRUCache
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.errors import MetadataError, NameTooLong, NotFound, guarded, text_of
 from zarrfuse.spec.node import Node, NodeError
 from zarrfuse.spec.node_v2 import parse_v2_array, parse_v2_group
@@ -148,7 +148,7 @@ class _Document:
         attributes = self._attributes(wait) if document in _V2_PARSERS else None
         entries = [found for found in (entry, attributes) if found]
         stamps = [(found.size, found.mtime_ns, found.identity, found.access) for found in entries]
-        signature = (document, change, *stamps)
+        signature = (document, change, caching.cleared_at(), *stamps)
         if signature != self._signature:
             if not wait:
                 raise BlockingIOError(errno.EAGAIN, "a document has to be read")
@@ -214,10 +214,11 @@ class ReferencedNodes:
                 document = self._known[path] = _Referenced(self._store, path, self.changes)
         count = self.changes.count
         checked_at, seen = document.checked_at
-        if seen == count and clock.now() - checked_at < self._ttl_s:
+        if seen == count and caching.is_fresh(checked_at, self._ttl_s):
             return document.last
+        began_at = caching.now()
         loaded = document.current(wait=wait)
-        document.checked_at = (clock.now(), count)
+        document.checked_at = (began_at, count)
         return loaded
 
 
@@ -248,9 +249,9 @@ class NodeOf(_Document):
         self._state: tuple[Loaded | None, _Seen, Loaded | None, int] = (None, {}, None, 0)
 
     @property
-    def good_until(self) -> float:
-        """When the result of `get` expires, by the monotonic clock, if this process changes nothing."""
-        return self._checked_at + self._ttl_s
+    def checked_at(self) -> float:
+        """When the documents behind the result of `get` were last checked."""
+        return self._checked_at
 
     def get(self, *, wait: bool = True, fresh: bool = False) -> Loaded | None:
         """The node, or None for a folder that is none; `fresh`: check it now, whatever the `ttl_s`.
@@ -258,16 +259,17 @@ class NodeOf(_Document):
         `BlockingIOError` as for stores.
         """
         count = self._changes.count
-        is_recent = clock.now() - self._checked_at < self._ttl_s
-        if is_recent and not fresh and self._state[3] == count:
+        is_fresh = caching.is_fresh(self._checked_at, self._ttl_s)
+        if is_fresh and not fresh and self._state[3] == count:
             return self._state[2]
+        began_at = caching.now()
         source = self.current(wait=wait)
         known, seen, loaded, seen_count = self._state
         if source is not known or (seen and not self._is_current(seen, wait)):
             loaded = self._complete(source, count, wait)
         elif seen_count != count:
             self._state = (source, seen, loaded, count)
-        self._checked_at = clock.now()
+        self._checked_at = began_at
         return loaded
 
     def _is_current(self, seen: _Seen, wait: bool) -> bool:

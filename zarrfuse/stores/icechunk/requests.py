@@ -8,7 +8,7 @@ snapshot, while files that are open are read from the snapshot in which they wer
 import asyncio
 from typing import TYPE_CHECKING
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.stores.icechunk.source import IcechunkSource
 from zarrfuse.stores.remote.requests import Found, Listing
 from zarrfuse.stores.zarr_store.failures import told
@@ -31,7 +31,7 @@ class IcechunkRequests:
         self._repository = repository
         self._named = named
         self._ttl_s = ttl_s
-        self._looked_up_s = 0.0
+        self._looked_up_at = 0.0
         self._looking = asyncio.Lock()
         self._newest = ""
         self._snapshots: dict[str, ZarrRequests] = {}
@@ -39,13 +39,13 @@ class IcechunkRequests:
     async def begin(self) -> None:
         """Find the snapshot. Raises `icechunk.IcechunkError`."""
         named = self._named
+        self._looked_up_at = caching.now()
         if named.kind == "tag":
             self._newest = await self._repository.lookup_tag_async(named.name)
         elif named.kind == "branch":
             self._newest = await self._repository.lookup_branch_async(named.name)
         else:
             self._newest = named.name
-        self._looked_up_s = clock.now()
         await self._snapshot(self._newest)
 
     async def find(self, path: str) -> Found:
@@ -74,9 +74,10 @@ class IcechunkRequests:
     async def _follow(self) -> None:
         """Look up the branch again if that is due."""
         async with self._looking:
-            if clock.now() - self._looked_up_s >= self._ttl_s:
+            if not caching.is_fresh(self._looked_up_at, self._ttl_s):
+                began_at = caching.now()
                 self._newest = await self._repository.lookup_branch_async(self._named.name)
-                self._looked_up_s = clock.now()
+                self._looked_up_at = began_at
 
     async def _snapshot(self, snapshot: str) -> ZarrRequests:
         """The requests to a snapshot; of those before the newest, some are kept open."""

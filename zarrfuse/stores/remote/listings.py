@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.errors import NotAFolder, NotFound, ZarrfuseError
 from zarrfuse.spec.paths import split
 from zarrfuse.stores.remote.calls import Calls
@@ -44,14 +44,14 @@ class _Kept(Generic[T]):
             kept = self._answers.get(path)
             if kept is None:
                 return None
-            if clock.now() - kept[0] >= self._ttl_s:
+            if not caching.is_fresh(kept[0], self._ttl_s):
                 del self._answers[path]
                 return None
             return (kept[1],)
 
-    def put(self, path: str, answer: T | None) -> bool:
+    def put(self, path: str, answer: T | None, asked_at: float) -> bool:
         """Keep an answer; False if it is too large."""
-        made = (clock.now(), answer)
+        made = (asked_at, answer)
         with self._lock:
             self._answers.pop(path, None)
             if _names(made) > self._answers.maxsize:
@@ -117,7 +117,7 @@ class Listings:
 
     def note(self, folder: str, listing: Listing) -> None:
         """Keep a listing that somebody else asked for."""
-        self._listings.put(folder, listing)
+        self._listings.put(folder, listing, caching.now())
 
     def forget(self, key: str) -> None:
         """Ask anew for a key, and for its folder."""
@@ -195,6 +195,7 @@ class Listings:
             return await self._once("list", key, self._list(key))
 
     async def _list(self, folder: str) -> Listing:
+        asked_at = caching.now()
         try:
             listing = await self._calls.call(
                 folder or "the root",
@@ -202,19 +203,20 @@ class Listings:
                 try_s=self._calls.patience.timeout_s * _LISTING_FACTOR,
             )
         except NotFound:
-            self._listings.put(folder, None)
+            self._listings.put(folder, None, asked_at)
             raise
-        if not self._listings.put(folder, listing):
-            self._too_large.put(folder, None)
+        if not self._listings.put(folder, listing, asked_at):
+            self._too_large.put(folder, None, asked_at)
         return listing
 
     async def _find(self, key: str) -> Found:
+        asked_at = caching.now()
         try:
             found = await self._calls.call(key, lambda: self._requests.find(key))
         except NotFound:
-            self._found.put(key, None)
+            self._found.put(key, None, asked_at)
             raise
-        self._found.put(key, found)
+        self._found.put(key, found, asked_at)
         return found
 
     async def _once(self, what: str, key: str, work: Coroutine[Any, Any, T]) -> T:

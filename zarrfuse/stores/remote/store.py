@@ -9,11 +9,11 @@ another object by then, it is looked up anew. If the object changes while the fi
 """
 
 import errno
+import math
 import time
 from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
-from zarrfuse.clock import LONGEST_TTL_S
 from zarrfuse.config import RemoteConfig
 from zarrfuse.errors import NotFound, Stale
 from zarrfuse.spec.paths import name_of, split
@@ -53,7 +53,7 @@ class RemoteStore(Store):
         root: Listing | None = None,
         server: str = "",
     ) -> None:
-        self.permanent = requests.permanent or config.ttl_s >= LONGEST_TTL_S
+        self.permanent = requests.permanent or config.ttl_s == math.inf
         self.url = requests.url
         self.lists_all = requests.lists_all
         self._requests = requests

@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from cachetools import TTLCache
+from cachetools import LRUCache
 
+from zarrfuse import caching
 from zarrfuse.errors import NotFound
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.paths import join, relative, split
@@ -60,7 +61,8 @@ class NodeDocuments:
         self._files = files
         self._limit_s = limit_s
         self._shared_s = shared_s
-        self._kept: TTLCache[str, Known] = TTLCache(_MOST_KEPT, kept_s)
+        self._kept_s = kept_s
+        self._kept: LRUCache[str, tuple[Known, float]] = LRUCache(_MOST_KEPT)
         self._fetched: dict[str, tuple[asyncio.Task[Known], float]] = {}
 
     async def way(self, path: str) -> Sequence[Step]:
@@ -77,7 +79,7 @@ class NodeDocuments:
     def saw(self, key: str, found: Found | None) -> None:
         """Drop what is kept at and below the folder of a file that is another now; `found`: None if so."""
         folder, name = split(key)
-        known = self._kept.get(folder)
+        known = self._known(folder)
         if known is None:
             return
         is_new = name in METADATA_NAMES and not known.files
@@ -88,7 +90,7 @@ class NodeDocuments:
                     self._kept.pop(path, None)
 
     async def _at(self, path: str, above: Sequence[Step]) -> Known:
-        known = self._kept.get(path)
+        known = self._known(path)
         if known is not None:
             return known
         now = asyncio.get_running_loop().time()
@@ -96,15 +98,20 @@ class NodeDocuments:
         if task is None or now - since > self._shared_s:
             task = asyncio.create_task(self._limited(path, tuple(above)))
             self._fetched[path] = task, now
-            task.add_done_callback(lambda done: self._note(path, done))
+            asked_at = caching.now()
+            task.add_done_callback(lambda done: self._note(path, done, asked_at))
         # Whoever gives up waiting does not end the request for the others.
         return await asyncio.shield(task)
 
-    def _note(self, path: str, task: "asyncio.Task[Known]") -> None:
+    def _known(self, path: str) -> Known | None:
+        known, asked_at = self._kept.get(path, (None, 0.0))
+        return known if caching.is_fresh(asked_at, self._kept_s) else None
+
+    def _note(self, path: str, task: "asyncio.Task[Known]", asked_at: float) -> None:
         if self._fetched.get(path, (None, 0.0))[0] is task:
             del self._fetched[path]
         if not task.cancelled() and task.exception() is None:
-            self._kept[path] = task.result()
+            self._kept[path] = task.result(), asked_at
 
     async def _limited(self, path: str, above: Sequence[Step]) -> Known:
         try:

@@ -10,13 +10,13 @@ Owns what is shown and read. `merged_chunks` merges parts, `writing` writes.
 """
 
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
+from zarrfuse import caching
 from zarrfuse.errors import Elsewhere, NotFound, NotSupported, ReadOnly
 from zarrfuse.spec.active import Active, below, joined
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
@@ -132,7 +132,7 @@ class ChunksFolder(Folder):
         self._above_at: tuple[float, int] = (-inf, 0)
         """The time and the count of changes of the last check."""
         self._known_nearest: tuple[_NearestNode | None, float, int] = (None, -inf, 0)
-        """With the time until which it holds, and the count of changes for which it holds."""
+        """With the time of its oldest check, and the count of changes for which it holds."""
         self.path = path
 
     def scan(self) -> Iterator[Entry]:
@@ -314,19 +314,19 @@ class ChunksFolder(Folder):
 
     def nearest_node(self, *, wait: bool = True) -> _NearestNode | None:
         """The nearest node at or above this folder, with its folder. `BlockingIOError` as for stores."""
-        found, until, seen = self._known_nearest
+        found, checked_at, seen = self._known_nearest
         count = self._view.changes.count
-        if seen == count and time.monotonic() < until:
+        if seen == count and caching.is_fresh(checked_at, self._view.ttl_s):
             return found
-        found, until = None, inf
+        found, checked_at = None, inf
         folder: ChunksFolder | None = self
         while folder is not None and found is None:
             loaded = folder.loaded(wait=wait)
-            until = min(until, folder._node.good_until)
+            checked_at = min(checked_at, folder._node.checked_at)
             if loaded is not None:
                 found = _NearestNode(folder, loaded, self._merged_chunks(loaded))
             folder = folder._parent
-        self._known_nearest = (found, until, count)
+        self._known_nearest = (found, checked_at, count)
         return found
 
     @property
@@ -387,11 +387,11 @@ class ChunksFolder(Folder):
     def _active(self, loaded: Loaded, wait: bool) -> tuple[Active, ...]:
         """The extensions that act on the node of this folder: first those of groups above, then its own."""
         own = () if loaded.node is None else loaded.node.active
-        now, count = time.monotonic(), self._view.changes.count
+        began_at, count = caching.now(), self._view.changes.count
         checked_at, seen = self._above_at
-        if now - checked_at >= self._view.ttl_s or seen != count:
+        if seen != count or not caching.is_fresh(checked_at, self._view.ttl_s, began_at):
             self._above = self._inherited(wait)
-            self._above_at = (now, count)
+            self._above_at = (began_at, count)
         return joined(self._above, own) if self._above else own
 
     def _inherited(self, wait: bool) -> tuple[Active, ...]:

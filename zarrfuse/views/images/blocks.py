@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.decoding.memory import available_bytes
 from zarrfuse.decoding.messages import Bytes
 from zarrfuse.errors import Corrupt, NotSupported, Stale, ZarrfuseError
@@ -153,7 +153,7 @@ class Blocks:
     def at_hand(self, unit: Corner, now: float) -> Block | None:
         """The block that holds a unit, if it is cached and need not be compared again."""
         block = self._index.get(unit)
-        if block is None or now - block.checked_at >= self._ttl_s:
+        if block is None or not caching.is_fresh(block.checked_at, self._ttl_s, now):
             return None
         self._touch(block, now)
         return block
@@ -166,7 +166,8 @@ class Blocks:
         block = self._index.get(unit)
         if block is None:
             return None
-        if now - block.checked_at >= self._ttl_s and not self._is_current(block, now, wait):
+        is_fresh = caching.is_fresh(block.checked_at, self._ttl_s, now)
+        if not is_fresh and not self._is_current(block, now, wait):
             return None
         self._touch(block, now)
         return block
@@ -269,7 +270,7 @@ class Blocks:
 
     def _decode(self, units: list[Corner]) -> _Outcomes:
         """The result for each of these units, which may be the error of its chunk. Raises other errors."""
-        now = clock.now()
+        now = caching.now()
         stamps: dict[Corner, Stamp | None] = {}
         outcomes: _Outcomes = {}
         present: list[Corner] = []
@@ -307,7 +308,7 @@ class Blocks:
                 outcomes[units[0]] = bare = _bare(error)
                 stamp = stamps[self._chunk_of(units[0])]
                 if isinstance(bare, Corrupt) and stamp is not None:
-                    self._broken.add(units[0], stamp, clock.now(), bare)
+                    self._broken.add(units[0], stamp, caching.now(), bare)
                 return
             if isinstance(error, NotSupported | Stale):  # so is all of the array
                 raise
@@ -401,7 +402,7 @@ class Blocks:
                 return
 
     def _ahead(self, units: list[Corner], is_wanted: Callable[[], bool]) -> None:
-        now = clock.now()
+        now = caching.now()
         todo = [unit for unit in units if not self.is_absent(unit, now)]
         while todo and is_wanted():
             with self._lock:

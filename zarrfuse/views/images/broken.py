@@ -4,6 +4,7 @@ A chunk that crashes its worker costs a second or more each time, and programs r
 Used by `blocks`.
 """
 
+from zarrfuse import caching
 from zarrfuse.views.images.regions import Corner
 from zarrfuse.views.images.zarr_array import Stamp
 
@@ -26,6 +27,6 @@ class Broken:
     def error(self, unit: Corner, stamp: Stamp, now: float) -> Exception | None:
         """The recent error of a chunk, if it is stored with the same size and time."""
         known = self._known.get(unit)
-        if known is None or known[0] != stamp or now - known[1] > _BELIEVED_S:
+        if known is None or known[0] != stamp or not caching.is_fresh(known[1], _BELIEVED_S, now):
             return None
         return known[2]

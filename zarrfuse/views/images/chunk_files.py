@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.errors import Corrupt, Denied, NotAFolder, NotFound, ZarrfuseError
 from zarrfuse.formats.segments import Broken, Rendered
 from zarrfuse.formats.tiff import array_tiff
@@ -302,7 +302,7 @@ class StoredTiffs:
         self._ttl_s = ttl_s
         key = node.chunk_key((0,) * node.ndim)
         self._found: bool | None = None if key.lower().endswith(_TIFF_ENDINGS) else False
-        self._believed, self._believed_until = False, -inf
+        self._believed, self._believed_at = False, -inf
         self.slow = False
 
     def are_tiff(self, *, wait: bool = True) -> bool:
@@ -311,11 +311,11 @@ class StoredTiffs:
             return self._found
         if self.slow:
             return True
-        if clock.now() < self._believed_until:
+        if caching.is_fresh(self._believed_at, self._ttl_s):
             return self._believed
         if not wait:
             raise BlockingIOError(errno.EAGAIN, "a chunk has to be looked at")
-        looked_at = 0
+        looked_at, began_at = 0, caching.now()
         for coords in self._stored.some():
             looked_at += 1
             try:
@@ -333,7 +333,7 @@ class StoredTiffs:
             return self._found
         # None can be read: then who opens one is told why. Or none is stored.
         self._believed = bool(looked_at)
-        self._believed_until = clock.now() + self._ttl_s
+        self._believed_at = began_at
         return self._believed
 
     def open(self, coords: Coords, *, wait: bool = True) -> Reader:

@@ -17,7 +17,7 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.decoding.messages import Bytes
 from zarrfuse.errors import NotSupported
 from zarrfuse.spec.coordinates import MOST_AXES
@@ -162,7 +162,7 @@ class DecodedArray:
         self, out: Bytes, low: Corner, high: Corner, units: list[Corner], wait: bool
     ) -> None:
         """Fill the parts of `out` that lie in these units."""
-        now = clock.now()
+        now = caching.now()
         blocks = self.blocks
         missing: list[Corner] = []
         last: Block | None = None

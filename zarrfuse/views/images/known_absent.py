@@ -6,6 +6,7 @@ Used by `blocks`. Bounded for all arrays of a view together.
 import threading
 from weakref import WeakSet
 
+from zarrfuse import caching
 from zarrfuse.views.images.regions import Corner
 
 _MOST = 100_000
@@ -48,7 +49,7 @@ class AbsentChunks:
     def has(self, chunk: Corner, now: float) -> bool:
         """Whether a chunk is known to be absent."""
         looked_at = self._looked_at.get(chunk)
-        return looked_at is not None and now - looked_at < self._ttl_s
+        return looked_at is not None and caching.is_fresh(looked_at, self._ttl_s, now)
 
     def add(self, chunk: Corner, now: float) -> None:
         """Remember that a chunk is not stored."""

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from zarrfuse import clock
+from zarrfuse import caching
 from zarrfuse.stores.base import Reader
 from zarrfuse.views.images.decode import DecodedArray
 from zarrfuse.views.images.regions import Box, Corner, pieces
@@ -100,7 +100,7 @@ class Pixels(Reader):
         """
         blocks, shape, unit = self._array.blocks, self._shape, self._array.byte_unit
         width, first = shape[-1], self._origin[-1]
-        now = clock.now()
+        now = caching.now()
         filled = 0
         while filled < count:
             row, column = divmod(offset + filled, width)

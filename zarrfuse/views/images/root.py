@@ -1,6 +1,7 @@
 """Makes the root of the `images` view."""
 
-from zarrfuse.clock import LONGEST_TTL_S
+import math
+
 from zarrfuse.stores.cache import ByteCache, default_cache_bytes
 from zarrfuse.views.base import Folder
 from zarrfuse.views.images.folder import images_root
@@ -16,6 +17,6 @@ def root(source: ViewSource) -> Folder:
             source.cache or ByteCache(default_cache_bytes()),
             root_name=source.root_name,
             formats=source.formats,
-            lasting=source.store.permanent or source.ttl_s >= LONGEST_TTL_S,
+            lasting=source.store.permanent or source.ttl_s == math.inf,
         )
     )

@@ -6,7 +6,6 @@ stands for. Used by the `plain` and `images` views. It reads through the `chunks
 
 import dataclasses
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,6 +14,7 @@ from posixpath import normpath
 
 from msgspec.structs import replace
 
+from zarrfuse import caching
 from zarrfuse.errors import Denied, NotAFolder, NotEmpty, NotFound
 from zarrfuse.spec.chunk_keys import METADATA_NAMES
 from zarrfuse.spec.node import ArrayNode
@@ -57,7 +57,7 @@ class PlainChunks:
         self._kept: deque[ChunksFolder] = deque(maxlen=_FOLDERS_KEPT)
         self._lock = threading.Lock()
         self._all: dict[Coords, dict[str, Entry]] = {}
-        self._all_until = -inf
+        self._all_at, self._all_kept_s = -inf, 0.0
         self._all_changes = 0
 
     @property
@@ -346,12 +346,13 @@ class PlainChunks:
         A program lists a tree folder by folder. So the listing is cached, for longer the longer it took.
         """
         with self._lock:
-            started, changes = time.monotonic(), self._changes()
-            if started >= self._all_until or changes != self._all_changes:
+            began_at, changes = caching.now(), self._changes()
+            is_fresh = caching.is_fresh(self._all_at, self._all_kept_s, began_at)
+            if not is_fresh or changes != self._all_changes:
                 self._all = self._gather()
-                self._all_changes = changes
-                took_s = time.monotonic() - started
-                self._all_until = started + max(self._view.ttl_s, _TIMES_AS_LONG * took_s)
+                self._all_at, self._all_changes = began_at, changes
+                took_s = caching.now() - began_at
+                self._all_kept_s = max(self._view.ttl_s, _TIMES_AS_LONG * took_s)
             return self._all
 
     def _gather(self) -> dict[Coords, dict[str, Entry]]:

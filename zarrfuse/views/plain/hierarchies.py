@@ -33,17 +33,16 @@ class Hierarchy:
     def __init__(self, path: str) -> None:
         self.kept: str | None = None
         self._path = path
-        self._seen: object = None
+        self._seen: Loaded | None = None
         self._lock = threading.Lock()
 
     def look(self, store: Store, folder: ChunksFolder, loaded: Loaded) -> None:
-        """Decide, unless that was done with these documents of the group."""
-        seen = (loaded.document, loaded.stamp, loaded.mtime_ns)
+        """Decide, unless that was done since the documents of the group were read."""
         with self._lock:
-            if seen != self._seen:
+            if loaded is not self._seen:
                 reason = _reason_to_stay(store, folder)
                 self.kept = None if reason is None else self._because(reason)
-                self._seen = seen
+                self._seen = loaded
 
     def keep(self, reason: str) -> None:
         """Keep all of it as Zarr v2 because of one node; `reason` names its document."""
