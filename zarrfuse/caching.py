@@ -1,8 +1,9 @@
 """Says whether what was looked up earlier may still be used.
 
-Every cache with a time to live notes the moment of a look-up (`now`, before the store is asked), and asks
-`is_fresh` before it uses the result. `clear` makes all of them look up anew, whatever their time to live: no
-cache is registered, so none can be forgotten. Time-outs have nothing to do with it.
+Every cache with a time to live notes the moment of a look-up (`now`, before the store is
+asked), and asks `is_fresh` before it uses the result. `clear` makes all of them look up anew,
+whatever their time to live: no cache is registered, so none can be forgotten. Time-outs have
+nothing to do with it.
 """
 
 import time

@@ -77,7 +77,7 @@ def test_no_folder_on_the_way_is_older_than_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_keys(tmp_path, {"run1/a/file": b"1", "run2/a/file": b"22"})
-    now = 10.0
+    now = began = caching.now()
     monkeypatch.setattr(caching, "time", SimpleNamespace(monotonic=lambda: now))
     (tmp_path / "current").symlink_to("run1")
     stored = LocalStore(str(tmp_path))
@@ -85,9 +85,9 @@ def test_no_folder_on_the_way_is_older_than_allowed(
     assert list(found.names("current")) == ["a"]
     (tmp_path / "current").unlink()
     (tmp_path / "current").symlink_to("run2")
-    now = 10.9
+    now = began + 0.9
     assert found.lookup("current/a/file").size == 1
-    now = 11.1
+    now = began + 1.1
     assert found.lookup("current/a/file").size == 2
     stored.close()
 
