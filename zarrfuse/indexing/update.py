@@ -20,6 +20,7 @@ from zarrfuse.indexing.moving import delete_moved
 from zarrfuse.indexing.options import Options, Summary
 from zarrfuse.indexing.progress import Progress
 from zarrfuse.indexing.target import Target, Way
+from zarrfuse.indexing.trial import try_decoding
 from zarrfuse.indexing.wanted import Wanted
 from zarrfuse.indexing.writing import Chunk, write_all
 from zarrfuse.jobs.base import Jobs
@@ -73,6 +74,7 @@ class Update:
                 [header.file for header in unchanged.values()], headers, jobs, progress
             )
             dataset = self._dataset(headers, {}, progress)
+        try_decoding(self.files, dataset.levels, headers)
         written = self.earlier.written | ChunkKeys.of_documents(dict(dataset.documents))
         keys = {
             dataset.chunk_key(level, coords): file

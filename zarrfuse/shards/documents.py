@@ -71,6 +71,21 @@ def array_document(
     }
 
 
+def inner_document(layout: Layout) -> dict[str, Any]:
+    """The document of an array whose only chunk is an inner chunk of files of `layout`."""
+    grid = {"name": "regular", "configuration": {"chunk_shape": list(layout.inner_shape)}}
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(layout.inner_shape),
+        "data_type": layout.data_type,
+        "chunk_grid": grid,
+        "chunk_key_encoding": dict(DEFAULT_KEYS),
+        "fill_value": layout.fill_json(),
+        "codecs": layout.codec_list(),
+    }
+
+
 def document_bytes(document: Json) -> bytes:
     """A document as it is stored."""
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
