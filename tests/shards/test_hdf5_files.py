@@ -15,6 +15,7 @@ from h5py import h5d, h5p, h5s, h5t, h5z
 
 from zarrfuse.shards.hdf5 import read_hdf5
 from zarrfuse.shards.layout import MISSING, Refused
+from zarrfuse.shards.reading import read_arrays
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.ZarrUserWarning")
 
@@ -63,6 +64,13 @@ FILTERS: list[tuple[dict[str, Any], list[str]]] = [
         {"fletcher32": True, "shuffle": True, "compression": "gzip"},
         ["numcodecs.shuffle", "numcodecs.zlib", "numcodecs.fletcher32"],
     ),
+    ({"compression": "lzf"}, ["imagecodecs_lzf"]),
+    ({"compression": "lzf", "shuffle": True}, ["numcodecs.shuffle", "imagecodecs_lzf"]),
+    ({"compression": "lzf", "fletcher32": True}, ["imagecodecs_lzf", "numcodecs.fletcher32"]),
+    ({"compression": "szip"}, ["imagecodecs_szip"]),
+    ({"compression": "szip", "compression_opts": ("ec", 16)}, ["imagecodecs_szip"]),
+    (dict(hdf5plugin.LZ4()), ["imagecodecs_lz4h5"]),
+    (dict(hdf5plugin.LZ4(nbytes=100)), ["imagecodecs_lz4h5"]),
     (dict(hdf5plugin.Zstd(clevel=-3)), ["zstd"]),
     (dict(hdf5plugin.BZip2()), ["numcodecs.bz2"]),
     *(
@@ -102,6 +110,17 @@ def test_pixels_of_each_data_type_and_byte_order_are_those_of_h5py(
     assert document["data_type"] == pixels.dtype.newbyteorder("=").name
 
 
+@pytest.mark.parametrize(
+    "filters", [{"compression": "lzf"}, {"compression": "szip"}, hdf5plugin.LZ4()]
+)
+@pytest.mark.parametrize("data_type", ["u1", "<i4", ">u4", "<f4", ">f8"])
+def test_chunks_that_expand_much_are_those_of_h5py(
+    path: Path, filters: Any, data_type: str
+) -> None:
+    pixels = np.arange(300 * 500).reshape(300, 500) // 20000
+    assert_same(path, write(path, pixels.astype(data_type), chunks=(100, 500), **filters))
+
+
 @pytest.mark.parametrize("members", [{}, {"fletcher32": True}])
 @pytest.mark.parametrize("length", range(1, 10))
 def test_checksums_of_any_number_of_bytes_agree(
@@ -117,13 +136,34 @@ def test_a_contiguous_dataset_is_one_inner_chunk(path: Path) -> None:
     assert (array.layout.inner_shape, array.sizes.tolist()) == (SHAPE, [[PIXELS.nbytes]])
 
 
-@pytest.mark.parametrize("members", [{}, {"chunks": (8, 16), "compression": "gzip"}])
+@pytest.mark.parametrize("members", [{}, {"chunks": (8, 16)}, {"chunks": (8, 16), "shuffle": True}])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("size", [512, 1024, 2048, 1 << 20])
 def test_offsets_count_from_the_start_of_the_user_block(
-    path: Path, members: dict[str, Any]
+    path: Path, members: dict[str, Any], libver: str, size: int
 ) -> None:
-    with h5py.File(path, "w", userblock_size=512) as file:
+    with h5py.File(path, "w", userblock_size=size, libver=libver) as file:
         file.create_dataset("a", data=PIXELS, **members)
     assert_same(path, PIXELS)
+    assert int(read_file(path).offsets.min()) > size
+
+
+@pytest.mark.parametrize("size", [0, 512, 1024, 8192])
+def test_hdf5_is_found_behind_a_user_block_whatever_the_name(path: Path, size: int) -> None:
+    with h5py.File(path, "w", userblock_size=size) as file:
+        file.create_dataset("a", data=PIXELS)
+    data = path.read_bytes()
+    with io.BytesIO(b"MATLAB 7.3 MAT-file".ljust(size)[:size] + data[size:]) as file:
+        (array,) = read_arrays("img.mat", file)
+    assert array.shape == SHAPE
+
+
+@pytest.mark.parametrize("name", ["img.h5", "img.mat"])
+def test_a_signature_elsewhere_is_no_hdf5(path: Path, name: str) -> None:
+    write(path)
+    with io.BytesIO(bytes(256) + path.read_bytes()) as file, pytest.raises(Refused) as error:
+        read_arrays(name, file)
+    assert str(error.value) == f"{name}: is neither a TIFF nor an HDF5 file"
 
 
 @pytest.mark.parametrize("libver", ["earliest", "v110", "latest"])
@@ -161,6 +201,48 @@ def test_fill_values_are_written_as_zarr_writes_them(
         dataset = file.create_dataset("a", SHAPE, data_type, chunks=(8, 16), fillvalue=value)
         expected = dataset[...]
     assert assert_same(path, expected)["fill_value"] == stored
+
+
+@pytest.mark.parametrize("kind", [h5t.STD_U8BE, h5t.STD_U8LE, h5t.STD_I8BE, h5t.STD_I8LE])
+def test_numbers_of_one_byte_have_no_order(path: Path, kind: Any) -> None:
+    with h5py.File(path, "w") as file:
+        h5d.create(file.id, b"a", kind, h5s.create_simple(SHAPE))
+        file["a"][...] = PIXELS
+    assert_same(path, PIXELS.astype("u1" if kind in (h5t.STD_U8BE, h5t.STD_U8LE) else "i1"))
+
+
+@pytest.mark.parametrize(
+    "members", [{}, {"chunks": (2, 2), "compression": "gzip", "shuffle": True}]
+)
+@pytest.mark.parametrize("data_type", ["S1", "S5", h5py.string_dtype("utf-8", 6)])
+def test_strings_of_one_length_are_null_terminated_bytes(
+    path: Path, members: dict[str, Any], data_type: Any
+) -> None:
+    texts = np.array([[b"a", b"", b"bc"], [b"\0a", b"\xc3\xa9", b"abcde"]]).astype("S5")
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("a", (3, 3), data_type, fillvalue=b"f", **members)
+        dataset[:2] = texts.astype(dataset.dtype)
+        expected = dataset[...]
+    document = assert_same(path, expected)
+    length = expected.dtype.itemsize
+    assert document["data_type"] == {
+        "name": "null_terminated_bytes",
+        "configuration": {"length_bytes": length},
+    }
+    assert document["fill_value"] == "Zg=="
+
+
+def test_characters_of_netcdf_are_strings(path: Path) -> None:
+    kind = h5t.C_S1.copy()
+    kind.set_size(1)
+    assert kind.get_strpad() == h5t.STR_NULLTERM
+    texts = np.array([b"a", b"", b"c"])
+    with h5py.File(path, "w") as file:
+        h5d.create(file.id, b"a", kind, h5s.create_simple((3,))).write(
+            h5s.ALL, h5s.ALL, texts, kind
+        )
+        np.testing.assert_array_equal(file["a"], texts)
+    assert_same(path, texts)
 
 
 def test_chunks_larger_than_the_dataset(path: Path) -> None:
@@ -220,6 +302,22 @@ def test_the_axis_tags_of_ilastik_name_dimensions(path: Path) -> None:
     assert read_file(path).layout.axes == ("y", "x")
 
 
+def test_names_and_texts_that_are_no_utf_8_have_replaced_characters(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset(b"\xb5m", data=PIXELS)
+        dataset.attrs.create(b"\xb5", b"\xb5m", dtype=h5py.string_dtype())
+        dataset.attrs["of one length"] = np.bytes_(b"\xb5m")
+        h5py.h5ds.set_label(dataset.id, 0, b"\xb5m")
+        file.create_dataset("b", data=PIXELS)
+    assert refusal(path) == "img.h5: holds 2 datasets (b, \ufffdm): choose one with --dataset"
+    assert refusal(path, "\udcb5m") == "img.h5: holds no dataset \udcb5m; it has b, \ufffdm"
+    with h5py.File(path, "a") as file:
+        del file["b"]
+    array = read_file(path)
+    assert array.layout.axes == ("\ufffdm", "dim_1")
+    assert array.attributes == {"hdf5": {"\ufffd": "\ufffdm", "of one length": "\ufffdm"}}
+
+
 class Counted(io.FileIO):
     """A file that counts what is read of it."""
 
@@ -269,7 +367,45 @@ def test_links_into_other_files_are_not_followed(path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["a"] = h5py.ExternalLink(str(other), "/a")
     assert refusal(path) == "img.h5: holds no dataset"
-    assert refusal(path, "a") == "img.h5: holds no dataset a; it has none"
+    reason = f"a is a link into another file, {other}: index that file instead"
+    assert refusal(path, "a") == f"img.h5: {reason}"
+
+
+def test_links_within_a_file_are_followed(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["g/h/a"] = PIXELS
+        file["g/h/b"] = PIXELS + 1
+        file["absolute"] = h5py.SoftLink("/g/h/b")
+        file["group"] = h5py.SoftLink("g")
+        file["g/relative"] = h5py.SoftLink("./h/b")
+        file["g/chained"] = h5py.SoftLink("/group/relative")
+        file["hard"] = file["g/h/b"]
+        file["group of hard"] = file["g/h"]
+    same = read_file(path, "g/h/b").offsets
+    for name in ("absolute", "group/h/b", "g/relative", "g/chained", "hard", "/group of hard/b"):
+        assert read_file(path, name).offsets == same
+    assert read_file(path, "g/h/a").offsets != same
+
+
+@pytest.mark.parametrize("name", ["dangling", "circle", "g", "a/b", "to group"])
+def test_links_that_lead_to_no_dataset_are_refused(path: Path, name: str) -> None:
+    with h5py.File(path, "w") as file:
+        file["a"] = PIXELS
+        file.create_group("g")
+        file["dangling"] = h5py.SoftLink("/elsewhere")
+        file["circle"] = h5py.SoftLink("/circle")
+        file["to group"] = h5py.SoftLink("/g")
+    assert refusal(path, name) == f"img.h5: holds no dataset {name}; it has a"
+
+
+def test_a_soft_link_into_another_file_is_refused_without_opening_it(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["outside"] = h5py.ExternalLink("other.h5", "/g")
+        file["a"] = h5py.SoftLink("/outside/a")
+    assert (
+        refusal(path, "a")
+        == "img.h5: a is a link into another file, other.h5: index that file instead"
+    )
 
 
 # -- refused
@@ -294,15 +430,36 @@ def virtual(file: h5py.File) -> None:
     file.create_virtual_dataset("a", layout)
 
 
+def strings(padding: int) -> Written:
+    def written(file: h5py.File) -> None:
+        kind = h5t.C_S1.copy()
+        kind.set_size(4)
+        kind.set_strpad(padding)
+        h5d.create(file.id, b"a", kind, h5s.create_simple((4,)))
+
+    return written
+
+
+def bits(file: h5py.File) -> None:
+    h5d.create(file.id, b"a", h5t.STD_B8LE, h5s.create_simple((4,)))
+
+
+def time(file: h5py.File) -> None:
+    h5d.create(file.id, b"a", h5t.UNIX_D32LE, h5s.create_simple((4,)))
+
+
 def twelve_bits(file: h5py.File) -> None:
     kind = h5t.STD_U16LE.copy()
     kind.set_precision(12)
     h5d.create(file.id, b"a", kind, h5s.create_simple((4,)))
 
 
-def unfiltered(file: h5py.File) -> None:
-    dataset = file.create_dataset("a", (8,), "u1", chunks=(4,), compression="gzip")
-    dataset.id.write_direct_chunk((4,), b"abcd", filter_mask=1)
+def unfiltered(**members: Any) -> Written:
+    def written(file: h5py.File) -> None:
+        dataset = file.create_dataset("a", (8,), "u1", chunks=(4,), **members)
+        dataset.id.write_direct_chunk((4,), b"abcd", filter_mask=1)
+
+    return written
 
 
 def shuffled_twice(file: h5py.File) -> None:
@@ -325,22 +482,30 @@ REFUSED: dict[str, tuple[Written, str]] = {
     "compact": (compact, "the dataset a has a compact layout: write it again with h5repack"),
     "external": (external, "has its pixels in other files"),
     "virtual": (virtual, "has a virtual layout"),
-    "lzf": (with_filter(compression="lzf"), "has the filter lzf (32000), which is no Zarr codec: "),
     "by library": (with_filter(scaleoffset=0), "write it again with h5repack -f GZIP=5"),
     # h5repack leaves such datasets out.
-    "by h5py": (with_filter(compression="lzf"), "write it again with h5py, compression='gzip'"),
+    "by h5py": (unfiltered(compression="lzf"), "write it again with h5py, compression='gzip'"),
     "by plug-in": (with_filter(**hdf5plugin.Blosc2()), "h5py and the package hdf5plugin, comp"),
     "scaleoffset": (with_filter(scaleoffset=0), "has the filter scaleoffset (6)"),
     "blosc2": (with_filter(**hdf5plugin.Blosc2()), "has the filter blosc2 (32026)"),
     "bitshuffle": (with_filter(**hdf5plugin.Bitshuffle()), "has the filter bitshuffle (32008)"),
     "shuffle": (shuffled_twice, "has the filter shuffle behind another"),
-    "mask": (unfiltered, "1 chunks without some of its filters, the first of them 1:"),
-    "text": (of_type("S3"), "elements of the type string"),
+    "mask": (
+        unfiltered(compression="gzip"),
+        "1 chunks without some of its filters, the first of them 1:",
+    ),
     "vlen": (of_type(h5py.string_dtype()), "elements of the type string"),
+    "terminated": (
+        strings(h5t.STR_NULLTERM),
+        "has strings that end at the first zero, and what is",
+    ),
+    "spaces": (strings(h5t.STR_SPACEPAD), "has strings filled with spaces, which would be part of"),
     "record": (of_type([("a", "u1"), ("b", "f4")]), "elements of the type compound"),
     "enum": (of_type(h5py.enum_dtype({"on": 3})), "elements of the type enum"),
     "wide bool": (of_type(h5py.enum_dtype({"FALSE": 0, "TRUE": 1}, "i2")), "type enum"),
+    "time": (time, "elements of the type time (time), which is no Zarr data type"),
     "long double": (of_type(np.longdouble), "elements of the type float (float128)"),
+    "field of bits": (bits, "elements of the type bitfield (uint8)"),
     "bits": (twelve_bits, "elements of the type integer (uint16)"),
     "scalar": (of_type("u1", ()), "has no dimensions or no elements"),
     "empty": (of_type("u1", (0, 3)), "has no dimensions or no elements"),

@@ -167,7 +167,7 @@ def _dtype(layout: Layout) -> np.dtype[Any]:
     if layout.data_type not in _DATA_TYPES:
         raise Refused(f"HDF5 files have no elements of the data type {layout.data_type}")
     configuration = layout.codec_list()[0].get("configuration") or {}
-    return np.dtype(layout.data_type).newbyteorder(
+    return np.dtype(str(layout.data_type)).newbyteorder(
         ">" if configuration.get("endian") == "big" else "<"
     )
 

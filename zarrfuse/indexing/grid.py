@@ -11,7 +11,7 @@ from math import gcd
 
 from zarrfuse.errors import ZarrfuseError
 from zarrfuse.shards.arrange import is_raw, with_rows
-from zarrfuse.shards.layout import Layout
+from zarrfuse.shards.layout import Layout, type_name
 from zarrfuse.spec.axes import short_name
 
 
@@ -225,7 +225,7 @@ def common_layout(layouts: Mapping[Layout, str], heights: Iterable[int]) -> Layo
 
 def _difference(one: Layout, other: Layout) -> str:
     described: Sequence[tuple[str, Callable[[Layout], str]]] = (
-        ("the data type", lambda layout: layout.data_type),
+        ("the data type", lambda layout: type_name(layout.data_type)),
         ("the dimensions", lambda layout: ",".join(layout.axes)),
         ("tiles or strips of", lambda layout: "x".join(map(str, layout.inner_shape))),
         ("the codecs", lambda layout: layout.codecs),

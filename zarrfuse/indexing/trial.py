@@ -13,7 +13,7 @@ from zarrfuse.indexing.files import Files
 from zarrfuse.indexing.headers import Headers
 from zarrfuse.shards.arrange import is_raw
 from zarrfuse.shards.documents import document_bytes, inner_document
-from zarrfuse.shards.layout import MISSING, FileArray, Refused
+from zarrfuse.shards.layout import MISSING, FileArray, Refused, type_name
 from zarrfuse.spec.node import ArrayNode
 from zarrfuse.spec.node_v3 import parse_v3
 
@@ -51,7 +51,7 @@ def _try_array(files: Files, path: str, level: Level, array: FileArray) -> None:
                 names = ", ".join(codec.name for codec in node.codecs)
                 raise Refused(
                     f"{path}: what it has at byte {offset} cannot be decoded as {shape} elements of the "
-                    f"type {level.layout.data_type} by {names}: {error}"
+                    f"type {type_name(level.layout.data_type)} by {names}: {error}"
                 ) from error
 
 

@@ -27,7 +27,7 @@ from zarrfuse.jobs.base import Jobs
 from zarrfuse.progress import counted
 from zarrfuse.shards.arrange import arranged, arranged_shape
 from zarrfuse.shards.documents import INDEX_SUFFIX, document_bytes
-from zarrfuse.shards.layout import Layout
+from zarrfuse.shards.layout import Layout, type_name
 from zarrfuse.spec.paths import join
 from zarrfuse.stores.opening import printable_source
 
@@ -96,7 +96,7 @@ class Update:
             self.out,
             self.wanted.dimensions.names,
             level.grid.shape,
-            level.layout.data_type,
+            type_name(level.layout.data_type),
             len(self.wanted.places.files),
             len(headers.all),
             header_bytes,
@@ -305,7 +305,7 @@ def stored_summary(
         out,
         tuple(document["dimension_names"]),
         tuple(document["shape"]),
-        document["data_type"],
+        type_name(document["data_type"]),
         len(files),
         0,
         first.bytes_read if first is not None else 0,

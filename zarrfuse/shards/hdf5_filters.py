@@ -11,17 +11,17 @@ from zarrfuse.shards.layout import Json
 
 DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
 BZIP2, BLOSC, ZSTD = 307, 32001, 32015
+_SZIP: Final = 4
 _LZF: Final = 32000
+_LZ4: Final = 32004
 _LAST_OF_LIBRARY: Final = 255
 """Filters with larger numbers are not part of the HDF5 library."""
 
-# Filters whose chunks no codec of zarr-python decodes.
+# Filters whose chunks no codec of zarr-python or imagecodecs decodes.
 _WITHOUT_CODEC: Final[Mapping[int, str]] = {
-    4: "szip",
     5: "nbit",
     6: "scaleoffset",
-    _LZF: "lzf",
-    32004: "lz4",
+    305: "lzo",
     32008: "bitshuffle",
     32013: "zfp",
     32026: "blosc2",
@@ -134,6 +134,28 @@ def _blosc_codec(values: Sequence[int], itemsize: int) -> dict[str, Any]:
     )
 
 
+def _szip_codec(values: Sequence[int], _: int) -> dict[str, Any]:
+    if len(values) != 4:
+        raise NoCodec(f"has the filter szip with the parameters {list(values)}")
+    mask, block, bits, scanline = values
+    return _codec(
+        "imagecodecs_szip",
+        options_mask=mask,
+        pixels_per_block=block,
+        bits_per_pixel=bits,
+        pixels_per_scanline=scanline,
+        header=True,
+    )
+
+
+def _lzf_codec(_: Sequence[int], __: int) -> dict[str, Any]:
+    return _codec("imagecodecs_lzf", header=False)
+
+
+def _lz4_codec(_: Sequence[int], __: int) -> dict[str, Any]:
+    return _codec("imagecodecs_lz4h5")
+
+
 _MadeCodec: TypeAlias = Callable[[Sequence[int], int], dict[str, Any] | None]
 _CODECS: Final[Mapping[int, _MadeCodec]] = {
     DEFLATE: _deflate_codec,
@@ -142,6 +164,9 @@ _CODECS: Final[Mapping[int, _MadeCodec]] = {
     BZIP2: _bzip2_codec,
     BLOSC: _blosc_codec,
     ZSTD: _zstd_codec,
+    _SZIP: _szip_codec,
+    _LZF: _lzf_codec,
+    _LZ4: _lz4_codec,
 }
 
 

@@ -29,7 +29,7 @@ class Layout:
     """What files must have in common to be chunks of one array.
 
     Attributes:
-        data_type: The data type in a `zarr.json`: "uint16".
+        data_type: The data type in a `zarr.json`: "uint16", or an object with name and configuration.
         axes: The names of the dimensions, in lower case; those of pages that the file does not name are
             "page".
         inner_shape: The shape of a tile or strip, as many numbers as there are axes.
@@ -37,7 +37,7 @@ class Layout:
         fill_value: The value of pixels that are not stored; see `fill_json`. A tuple if it is complex.
     """
 
-    data_type: str
+    data_type: Any = field(hash=False)
     axes: tuple[str, ...]
     inner_shape: tuple[int, ...]
     codecs: str
@@ -84,6 +84,13 @@ class FileArray:
 def grid_of(shape: Sequence[int], chunk_shape: Sequence[int]) -> tuple[int, ...]:
     """The number of chunks that cover `shape` along each axis."""
     return tuple(-(-n // chunk) for n, chunk in zip(shape, chunk_shape, strict=True))
+
+
+def type_name(data_type: Any) -> str:
+    """The data type of a `zarr.json` in messages."""
+    if isinstance(data_type, str):
+        return data_type
+    return f"{data_type['name']} of {data_type['configuration']['length_bytes']} bytes"
 
 
 def codecs_text(codecs: Sequence[Json]) -> str:

@@ -8,7 +8,6 @@ TIFF_ENDINGS = (".tif", ".tiff", ".btf", ".tf2", ".tf8")
 HDF5_ENDINGS = (".h5", ".hdf5", ".hdf", ".he5")
 
 _TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_HDF5_HEAD = b"\x89HDF\r\n\x1a\n"
 
 
 def read_arrays(name: str, file: BinaryIO, dataset: str | None = None) -> list[FileArray]:
@@ -16,16 +15,15 @@ def read_arrays(name: str, file: BinaryIO, dataset: str | None = None) -> list[F
 
     `name`: for messages; `dataset`: which one of an HDF5 file. Reads headers only. Raises `Refused`.
     """
-    head = file.read(len(_HDF5_HEAD))
+    head = file.read(4)
     file.seek(0)
-    if head[:4] in _TIFF_HEADS:
+    if head in _TIFF_HEADS:
         from zarrfuse.shards.tiff import read_tiff  # noqa: PLC0415  # tifffile
 
         return read_tiff(name, file)
-    # A user block may be in front of the signature.
-    if head == _HDF5_HEAD or name.lower().endswith(HDF5_ENDINGS):
-        from zarrfuse.shards.hdf5 import read_hdf5  # noqa: PLC0415  # h5py
+    from zarrfuse.shards.hdf5 import read_hdf5, start_of  # noqa: PLC0415  # numpy
 
+    if start_of(file) is not None:
         return read_hdf5(name, file, dataset)
     raise Refused(f"{name}: is neither a TIFF nor an HDF5 file")
 

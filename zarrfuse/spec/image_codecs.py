@@ -1,4 +1,4 @@
-"""The codecs of `imagecodecs.zarr` that TIFF needs, and the rules for their configurations.
+"""The codecs of `imagecodecs.zarr` that TIFF and HDF5 need, and the rules for their configurations.
 
 Owns which members their configurations have, and which values. Used by `known_codecs`, by `codecs` for the
 size of packed integers, and by `zarr_python`. It must not know how codecs decode.
@@ -106,16 +106,25 @@ IMAGE_CODEC_MEMBERS: Final[Mapping[str, Mapping[str, MemberType]]] = {
 """The members of codecs that encode an array as an image file."""
 
 
-def _judge_plain(name: str) -> Judge:
-    """The rule of a codec that has no configuration, or an empty one."""
-    rule = configuration_rule(f"{name} codec")
-    return lambda configuration, _: unknown_members(configuration, [], rule)
+_BYTES_CODEC_MEMBERS: Final[Mapping[str, Mapping[str, MemberType]]] = {
+    "imagecodecs_lzw": {},
+    "imagecodecs_packbits": {},
+    "imagecodecs_lzf": {"header": "boolean"},
+    "imagecodecs_lz4h5": {"level": "integer", "blocksize": "integer"},
+    "imagecodecs_szip": {
+        "options_mask": "integer",
+        "pixels_per_block": "integer",
+        "bits_per_pixel": "integer",
+        "pixels_per_scanline": "integer",
+        "header": "boolean",
+    },
+}
+"""The members of codecs that compress bytes."""
 
 
-def _judge_image(name: str) -> Judge:
-    """The rules of a codec that encodes images: members of the right types; null means the default."""
+def _judge_members(name: str, members: Mapping[str, MemberType]) -> Judge:
+    """The rules of a configuration with members of these types; null means the default."""
     rule = configuration_rule(f"{name} codec")
-    members = IMAGE_CODEC_MEMBERS[name]
 
     def judge(configuration: Mapping[str, Any], _: Array) -> Iterator[Problem]:
         yield from unknown_members(configuration, list(members), rule)
@@ -230,8 +239,13 @@ IMAGE_CODECS: Final[Mapping[str, Codec]] = {
         "array->bytes", _judge_predictor("imagecodecs_floatpred", ["float"]), "fixed"
     ),
     "imagecodecs_packints": Codec("array->bytes", judge_packints, "fixed"),
-    "imagecodecs_lzw": Codec("bytes->bytes", _judge_plain("imagecodecs_lzw")),
-    "imagecodecs_packbits": Codec("bytes->bytes", _judge_plain("imagecodecs_packbits")),
-    **{name: Codec("array->bytes", _judge_image(name)) for name in IMAGE_CODEC_MEMBERS},
+    **{
+        name: Codec("bytes->bytes", _judge_members(name, members))
+        for name, members in _BYTES_CODEC_MEMBERS.items()
+    },
+    **{
+        name: Codec("array->bytes", _judge_members(name, members))
+        for name, members in IMAGE_CODEC_MEMBERS.items()
+    },
 }
 """Their kinds and rules, by name."""

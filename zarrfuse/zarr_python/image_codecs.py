@@ -7,16 +7,18 @@ classes, so both packages have to name the same one.
 
 from types import ModuleType
 
+from zarrfuse.zarr_python import own_image_codecs
+
 try:
     import imagecodecs.zarr
 
     codecs: ModuleType = imagecodecs.zarr
 except ImportError:
-    from zarrfuse.zarr_python import own_image_codecs
-
     codecs = own_image_codecs
 
 Delta, Floatpred, Packints = codecs.Delta, codecs.Floatpred, codecs.Packints
 Lzw, Packbits = codecs.Lzw, codecs.Packbits
+# imagecodecs.zarr reads LZF without a header only where it expands little.
+Lzf, Lz4h5, Szip = own_image_codecs.Lzf, own_image_codecs.Lz4h5, own_image_codecs.Szip
 Jpeg, Jpeg2k, Jpegxl, Jpegxr = codecs.Jpeg, codecs.Jpeg2k, codecs.Jpegxl, codecs.Jpegxr
 Webp, Lerc, Png = codecs.Webp, codecs.Lerc, codecs.Png

@@ -7,7 +7,7 @@ image never decides how much memory is taken.
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import prod
 from typing import Any, ClassVar
 
@@ -40,6 +40,9 @@ class _Compressor(Threaded, Configured, BytesBytesCodec):
     is_fixed_size = False
 
     functions: ClassVar[str]
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    decoding: ClassVar[Collection[str]] = ()
+    """The members that the function for decoding takes."""
 
     def _encode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> Buffer | None:
         most = self._chunk_bytes(chunk_spec)
@@ -49,7 +52,10 @@ class _Compressor(Threaded, Configured, BytesBytesCodec):
                 "behind the codec that makes bytes of the array"
             )
         encoded = call_imagecodecs(
-            self.name, f"{self.functions}_encode", bytes_of(chunk_data).tobytes()
+            self.name,
+            f"{self.functions}_encode",
+            bytes_of(chunk_data).tobytes(),
+            **{**self.defaults, **self.configuration},
         )
         return chunk_spec.prototype.buffer.from_bytes(encoded)
 
@@ -69,16 +75,52 @@ class _Compressor(Threaded, Configured, BytesBytesCodec):
         return None if dtype.hasobject else prod(chunk_spec.shape) * dtype.itemsize
 
 
-class Lzw(_Compressor):
+class _Bounded(_Compressor):
+    """Decoded up to a chunk only: a stream of LZW may expand by 1,300 times, and HDF5's LZF has no size."""
+
+    def _decoded(self, encoded: npt.NDArray[np.uint8], most: int | None) -> bytes:
+        given = {**self.defaults, **self.configuration}
+        options = {member: given[member] for member in self.decoding if member in given}
+        decoded: bytes = call_imagecodecs(
+            self.name, f"{self.functions}_decode", encoded, out=most, **options
+        )
+        return decoded
+
+
+class Lzw(_Bounded):
     """LZW as in TIFF, with the first code in the most significant bits; also that of old TIFF files."""
 
     name = "imagecodecs_lzw"
     functions = "lzw"
 
-    def _decoded(self, encoded: npt.NDArray[np.uint8], most: int | None) -> bytes:
-        # A stream may expand by 1,300 times; it is decoded up to a chunk only.
-        decoded: bytes = call_imagecodecs(self.name, "lzw_decode", encoded, out=most)
-        return decoded
+
+class Lzf(_Bounded):
+    """LZF, with or without a header; HDF5's filter of this name writes none."""
+
+    name = "imagecodecs_lzf"
+    functions = "lzf"
+    defaults: ClassVar[Mapping[str, Any]] = {"header": True}
+    decoding = ("header",)
+
+
+class Lz4h5(_Bounded):
+    """LZ4 in blocks, as HDF5's filter of this name writes it."""
+
+    name = "imagecodecs_lz4h5"
+    functions = "lz4h5"
+
+
+class Szip(_Bounded):
+    """Szip; its configuration has the parameters of HDF5's filter, and `header`: the size is in front."""
+
+    name = "imagecodecs_szip"
+    functions = "szip"
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **dict.fromkeys(("options_mask", "pixels_per_block", "bits_per_pixel"), 0),
+        "pixels_per_scanline": 0,
+        "header": True,
+    }
+    decoding = tuple(defaults)
 
 
 class Packbits(_Compressor):
