@@ -15,6 +15,7 @@ import zarr
 from builders.documents import array
 from builders.processes import peak_bytes
 from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
+from zarr.codecs.numcodecs import Fletcher32
 from zarr.core.buffer import Buffer
 from zarr.storage import MemoryStore
 
@@ -30,6 +31,7 @@ ENCODINGS: list[dict[str, Any]] = [
     {"compressors": [ZstdCodec()]},
     {"compressors": [GzipCodec(), Crc32cCodec()]},
     {"compressors": [BloscCodec()]},
+    {"compressors": [Fletcher32()]},  # with an empty configuration
     {"chunks": (2, 3), "shards": (4, 6)},
     {"filters": [TransposeCodec(order=(1, 0))]},
 ]

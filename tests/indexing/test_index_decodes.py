@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import hdf5plugin
 import numpy as np
 import pytest
 import tifffile
@@ -62,6 +63,43 @@ def test_chunks_that_are_not_stored_are_not_tried(tmp_path: Path) -> None:
         expected = dataset[...]
     indexed(tmp_path / "a")
     np.testing.assert_array_equal(read(tmp_path / "a.zarr").reshape(9, 3), expected)
+
+
+FILTERS: list[dict[str, Any]] = [
+    {"fletcher32": True},
+    {"fletcher32": True, "compression": "gzip", "shuffle": True},
+    {"compression": "lzf"},
+    {"compression": "szip"},
+    dict(hdf5plugin.LZ4()),
+]
+
+
+@pytest.mark.parametrize("filters", FILTERS)
+def test_an_hdf5_file_with_any_filter_that_has_a_codec_is_indexed(
+    tmp_path: Path, filters: dict[str, Any]
+) -> None:
+    (tmp_path / "a").mkdir()
+    with h5py.File(tmp_path / "a/t0.h5", "w") as file:
+        file.create_dataset("a", data=pixels(0), chunks=(16, 16), **filters)
+    indexed(tmp_path / "a")
+    np.testing.assert_array_equal(read(tmp_path / "a.zarr").reshape(16, 32), pixels(0))
+
+
+def test_files_of_matlab_are_indexed_by_a_pattern(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for number in range(2):
+        with h5py.File(tmp_path / f"a/t{number}.mat", "w", userblock_size=512) as file:
+            file.create_dataset("x", data=pixels(number), chunks=(16, 16), compression="gzip")
+            file["names"] = np.array([b"a", b"bc"])
+            file["chosen"] = h5py.SoftLink("/x")
+    for dataset, shape in (("x", (2, 16, 32)), ("chosen", (2, 16, 32)), ("names", (2, 2))):
+        indexed(tmp_path / "a", tmp_path / dataset, pattern="t{t}.mat", dataset=dataset)
+        found = read(tmp_path / dataset)
+        assert found.shape == shape
+        if dataset == "names":
+            assert found.tolist() == [[b"a", b"bc"]] * 2
+        else:
+            np.testing.assert_array_equal(found, [pixels(0), pixels(1)])
 
 
 def test_an_hdf5_file_that_cannot_be_decoded_is_refused(tmp_path: Path) -> None:

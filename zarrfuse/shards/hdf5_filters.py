@@ -24,7 +24,13 @@ _WITHOUT_CODEC: Final[Mapping[int, str]] = {
     305: "lzo",
     32008: "bitshuffle",
     32013: "zfp",
+    32017: "sz",
+    32018: "fcidecomp",
+    32019: "jpeg",
+    32024: "sz3",
     32026: "blosc2",
+    32028: "sperr",
+    32033: "htj2k",
 }
 _COMPRESSORS: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
 _SHUFFLES: Final = ("noshuffle", "shuffle", "bitshuffle")
@@ -77,7 +83,7 @@ def codecs_of(filters: Sequence[Filter], itemsize: int) -> list[dict[str, Any]]:
     for position, each in enumerate(filters):
         make = _CODECS.get(each.number)
         if make is None:
-            name = _WITHOUT_CODEC.get(each.number, "number")
+            name = _WITHOUT_CODEC.get(each.number, "that is not known")
             raise NoCodec(f"has the filter {name} ({each.number}), which is no Zarr codec")
         if each.number == SHUFFLE and position:
             # HDF5 leaves the bytes behind the last whole element, which numcodecs does not take.

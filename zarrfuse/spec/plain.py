@@ -149,7 +149,8 @@ def _codec(codec: Extension, has_configuration: bool) -> dict[str, Any]:
         if isinstance(inner, list | tuple):
             configuration[member] = [_inner_codec(value) for value in inner]
     spelled: dict[str, Any] = {"name": codec.name}
-    if configuration or has_configuration:
+    # zarr-python reads codecs of numcodecs only with a configuration, even an empty one.
+    if configuration or has_configuration or codec.name.startswith("numcodecs."):
         spelled["configuration"] = configuration
     if not codec.must_understand and kind_of(codec.name) is None:
         spelled["must_understand"] = False
