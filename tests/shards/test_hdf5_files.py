@@ -462,6 +462,10 @@ def unfiltered(**members: Any) -> Written:
     return written
 
 
+def cut_short(file: h5py.File) -> None:
+    file.create_dataset("a", (8,), "u2", chunks=(4,)).id.write_direct_chunk((4,), b"abcd")
+
+
 def shuffled_twice(file: h5py.File) -> None:
     created = h5p.create(h5p.DATASET_CREATE)
     created.set_chunk((4,))
@@ -494,6 +498,7 @@ REFUSED: dict[str, tuple[Written, str]] = {
         unfiltered(compression="gzip"),
         "1 chunks without some of its filters, the first of them 1:",
     ),
+    "short": (cut_short, "has chunks of another size than that of their elements: it is damaged"),
     "vlen": (of_type(h5py.string_dtype()), "elements of the type string"),
     "terminated": (
         strings(h5t.STR_NULLTERM),

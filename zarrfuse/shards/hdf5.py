@@ -292,6 +292,9 @@ def _chunks(of: str, chosen: Any, filters: list[Filter]) -> tuple[Extents, Exten
             f"{of} has {len(unfiltered)} chunks without some of its filters, the first of them {shown}:"
             f" write it again with {rewriting(filters)}"
         )
+    wrong = (sizes != MISSING) & (sizes != prod(chunks) * chosen.dtype.itemsize)
+    if not filters and wrong.any():
+        raise Refused(f"{of} has chunks of another size than that of their elements: it is damaged")
     return offsets, sizes
 
 
