@@ -71,6 +71,12 @@ FILTERS: list[tuple[dict[str, Any], list[str]]] = [
     ({"compression": "szip", "compression_opts": ("ec", 16)}, ["imagecodecs_szip"]),
     (dict(hdf5plugin.LZ4()), ["imagecodecs_lz4h5"]),
     (dict(hdf5plugin.LZ4(nbytes=100)), ["imagecodecs_lz4h5"]),
+    (dict(hdf5plugin.Bitshuffle(cname="none")), ["imagecodecs_bitshuffle"]),
+    (dict(hdf5plugin.Bitshuffle(nelems=64, cname="none")), ["imagecodecs_bitshuffle"]),
+    (
+        {**hdf5plugin.Bitshuffle(cname="none"), "fletcher32": True},
+        ["imagecodecs_bitshuffle", "numcodecs.fletcher32"],
+    ),
     (dict(hdf5plugin.Zstd(clevel=-3)), ["zstd"]),
     (dict(hdf5plugin.BZip2()), ["numcodecs.bz2"]),
     *(
@@ -87,7 +93,9 @@ def test_pixels_of_each_filter_are_those_of_h5py(
 ) -> None:
     pixels = np.full(SHAPE, 700, "<u2") + np.arange(34) // 8 * 300  # each chunk can be compressed
     assert_same(path, write(path, pixels, chunks=(8, 16), **filters))
-    assert codec_names(path) == ["bytes", *codecs]
+    assert codec_names(path) == (
+        codecs if "imagecodecs_bitshuffle" in codecs else ["bytes", *codecs]
+    )
 
 
 TYPES = [
@@ -119,6 +127,15 @@ def test_chunks_that_expand_much_are_those_of_h5py(
 ) -> None:
     pixels = np.arange(300 * 500).reshape(300, 500) // 20000
     assert_same(path, write(path, pixels.astype(data_type), chunks=(100, 500), **filters))
+
+
+@pytest.mark.parametrize("data_type", ["?", "i1", "u2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 1000, 5000])
+def test_bits_of_any_number_of_elements_are_unshuffled(
+    path: Path, data_type: str, size: int
+) -> None:
+    pixels = np.random.default_rng(size).integers(0, 99, 2 * size).astype(data_type)
+    assert_same(path, write(path, pixels, chunks=(size,), **hdf5plugin.Bitshuffle(cname="none")))
 
 
 @pytest.mark.parametrize("members", [{}, {"fletcher32": True}])
@@ -492,7 +509,11 @@ REFUSED: dict[str, tuple[Written, str]] = {
     "by plug-in": (with_filter(**hdf5plugin.Blosc2()), "h5py and the package hdf5plugin, comp"),
     "scaleoffset": (with_filter(scaleoffset=0), "has the filter scaleoffset (6)"),
     "blosc2": (with_filter(**hdf5plugin.Blosc2()), "has the filter blosc2 (32026)"),
-    "bitshuffle": (with_filter(**hdf5plugin.Bitshuffle()), "has the filter bitshuffle (32008)"),
+    "bitshuffle": (with_filter(**hdf5plugin.Bitshuffle()), "bitshuffle (32008) with compression"),
+    "bitshuffle of big-endian": (
+        lambda file: file.create_dataset("a", (4,), ">u2", **hdf5plugin.Bitshuffle(cname="none")),
+        "has the filter bitshuffle of elements that are big-endian, which is no Zarr codec",
+    ),
     "shuffle": (shuffled_twice, "has the filter shuffle behind another"),
     "mask": (
         unfiltered(compression="gzip"),

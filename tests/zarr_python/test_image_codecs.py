@@ -40,7 +40,7 @@ def written(codecs: list[Json], data: np.ndarray) -> MemoryStore:
 def test_every_name_is_an_entry_point() -> None:
     found = {point.name for point in entry_points(group="zarr.codecs")}
     assert set(NAMES) <= found
-    assert len(NAMES) == 15
+    assert len(NAMES) == 16
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,6 +68,8 @@ CHAINS: list[tuple[list[Json], str, int]] = [
     ([plain("<"), image("lzf")], "uint16", 1),
     ([plain("<"), image("lzf", header=False)], "uint16", 1),
     ([plain(">"), image("lz4h5", level=3, blocksize=100)], "uint16", 3),
+    ([image("bitshuffle", blocksize=64)], "uint16", 1),
+    ([image("bitshuffle"), LZW], "float64", 3),
     ([plain("<"), SZIP], "uint16", 1),
     ([image("packints", bitspersample=12, runlen=48)], "u1 as u2", 1),
     ([image("jpeg", lossless=True)], "uint8", 1),

@@ -180,7 +180,7 @@ def _array(of: str, chosen: Any) -> FileArray:
         for number, _, values, _ in map(created.get_filter, range(created.get_nfilters()))
     ]
     try:
-        codecs = [_bytes(endian), *codecs_of(filters, chosen.dtype.itemsize)]
+        codecs = codecs_of(filters, chosen.dtype.itemsize, endian)
     except NoCodec as error:
         raise Refused(f"{of} {error}: write it again with {rewriting(filters)}") from error
     layout = created.get_layout()
@@ -210,10 +210,6 @@ def _array(of: str, chosen: Any) -> FileArray:
         attributes=_attributes(chosen),
         scale=_scale(chosen, axes),
     )
-
-
-def _bytes(endian: str | None) -> dict[str, Any]:
-    return {"name": "bytes", **({"configuration": {"endian": endian}} if endian else {})}
 
 
 def _data_type(of: str, chosen: Any) -> tuple[Any, str | None]:

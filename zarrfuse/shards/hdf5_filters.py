@@ -14,6 +14,7 @@ BZIP2, BLOSC, ZSTD = 307, 32001, 32015
 _SZIP: Final = 4
 _LZF: Final = 32000
 _LZ4: Final = 32004
+_BITSHUFFLE: Final = 32008
 _LAST_OF_LIBRARY: Final = 255
 """Filters with larger numbers are not part of the HDF5 library."""
 
@@ -22,7 +23,6 @@ _WITHOUT_CODEC: Final[Mapping[int, str]] = {
     5: "nbit",
     6: "scaleoffset",
     305: "lzo",
-    32008: "bitshuffle",
     32013: "zfp",
     32017: "sz",
     32018: "fcidecomp",
@@ -73,13 +73,13 @@ def rewriting(filters: Sequence[Filter]) -> str:
 # -- filters -> codecs
 
 
-def codecs_of(filters: Sequence[Filter], itemsize: int) -> list[dict[str, Any]]:
-    """The codecs behind `bytes` that decode chunks of elements with `itemsize` bytes.
+def codecs_of(filters: Sequence[Filter], itemsize: int, endian: str | None) -> list[dict[str, Any]]:
+    """The codecs that decode chunks of elements with `itemsize` bytes. `endian`: their order, if any.
 
     Raises:
         NoCodec: A filter has no equal codec.
     """
-    codecs = []
+    codecs = [{"name": "bytes", **({"configuration": {"endian": endian}} if endian else {})}]
     for position, each in enumerate(filters):
         make = _CODECS.get(each.number)
         if make is None:
@@ -91,6 +91,11 @@ def codecs_of(filters: Sequence[Filter], itemsize: int) -> list[dict[str, Any]]:
         codec = make(each.values, itemsize)
         if codec is not None:
             codecs.append(codec)
+        if each.number == _BITSHUFFLE:
+            if position or endian == "big":
+                which = "behind another" if position else "of elements that are big-endian"
+                raise NoCodec(f"has the filter bitshuffle {which}, which is no Zarr codec")
+            codecs = codecs[1:]  # it makes bytes of elements
     return codecs
 
 
@@ -162,6 +167,13 @@ def _lz4_codec(_: Sequence[int], __: int) -> dict[str, Any]:
     return _codec("imagecodecs_lz4h5")
 
 
+def _bitshuffle_codec(values: Sequence[int], itemsize: int) -> dict[str, Any]:
+    elementsize, blocksize, compressor = (*values, *(0,) * 5)[2:5]
+    if compressor or elementsize != itemsize:
+        raise NoCodec("has the filter bitshuffle (32008) with compression, which is no Zarr codec")
+    return _codec("imagecodecs_bitshuffle", blocksize=blocksize)
+
+
 _MadeCodec: TypeAlias = Callable[[Sequence[int], int], dict[str, Any] | None]
 _CODECS: Final[Mapping[int, _MadeCodec]] = {
     DEFLATE: _deflate_codec,
@@ -173,6 +185,7 @@ _CODECS: Final[Mapping[int, _MadeCodec]] = {
     _SZIP: _szip_codec,
     _LZF: _lzf_codec,
     _LZ4: _lz4_codec,
+    _BITSHUFFLE: _bitshuffle_codec,
 }
 
 

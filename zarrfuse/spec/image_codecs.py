@@ -238,6 +238,11 @@ IMAGE_CODECS: Final[Mapping[str, Codec]] = {
     "imagecodecs_floatpred": Codec(
         "array->bytes", _judge_predictor("imagecodecs_floatpred", ["float"]), "fixed"
     ),
+    "imagecodecs_bitshuffle": Codec(
+        "array->bytes",
+        _judge_members("imagecodecs_bitshuffle", {"blocksize": "integer"}),
+        "fixed",
+    ),
     "imagecodecs_packints": Codec("array->bytes", judge_packints, "fixed"),
     **{
         name: Codec("bytes->bytes", _judge_members(name, members))

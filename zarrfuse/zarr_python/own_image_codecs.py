@@ -191,6 +191,33 @@ class Floatpred(_Predictor, ArrayBytesCodec):
         return nd_buffer_of(pixels, chunk_spec)
 
 
+class Bitshuffle(Threaded, Configured, ArrayBytesCodec):
+    """The bits of elements by significance, in blocks of `blocksize` elements (0: of 8 KiB)."""
+
+    name = "imagecodecs_bitshuffle"
+    is_fixed_size = True
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
+        """As many bytes."""
+        return input_byte_length
+
+    def _call(self, function: str, data: bytes, chunk_spec: ArraySpec) -> Any:
+        itemsize = dtype_of(chunk_spec).itemsize
+        return call_imagecodecs(self.name, function, data, itemsize=itemsize, **self.configuration)
+
+    def _encode_sync(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> Buffer | None:
+        pixels = np.ascontiguousarray(chunk_data.as_numpy_array(), dtype_of(chunk_spec))
+        encoded = self._call("bitshuffle_encode", pixels.tobytes(), chunk_spec)
+        return chunk_spec.prototype.buffer.from_bytes(encoded)
+
+    def _decode_sync(self, chunk_data: Buffer, chunk_spec: ArraySpec) -> NDBuffer:
+        dtype = dtype_of(chunk_spec)
+        encoded = bytes_of(chunk_data).tobytes()
+        _check_length(self.name, len(encoded), prod(chunk_spec.shape) * dtype.itemsize)
+        decoded = self._call("bitshuffle_decode", encoded, chunk_spec)
+        return nd_buffer_of(np.frombuffer(decoded, dtype), chunk_spec)
+
+
 class Packints(Threaded, Configured, ArrayBytesCodec):
     """Unsigned integers of any number of bits; each run of `runlen` begins at a byte, as rows in TIFF."""
 
