@@ -18,8 +18,9 @@ except ImportError:
 
 Delta, Floatpred, Packints = codecs.Delta, codecs.Floatpred, codecs.Packints
 Lzw, Packbits = codecs.Lzw, codecs.Packbits
-Bitshuffle = codecs.Bitshuffle
-# imagecodecs.zarr reads LZF without a header only where it expands little.
-Lzf, Lz4h5, Szip = own_image_codecs.Lzf, own_image_codecs.Lz4h5, own_image_codecs.Szip
+# Always our own: those of imagecodecs 2026.10 read LZF without a header only where it expands little, and
+# unshuffle bits as if every element had one byte.
+Bitshuffle, Lzf = own_image_codecs.Bitshuffle, own_image_codecs.Lzf
+Lz4h5, Szip = own_image_codecs.Lz4h5, own_image_codecs.Szip
 Jpeg, Jpeg2k, Jpegxl, Jpegxr = codecs.Jpeg, codecs.Jpeg2k, codecs.Jpegxl, codecs.Jpegxr
 Webp, Lerc, Png = codecs.Webp, codecs.Lerc, codecs.Png
