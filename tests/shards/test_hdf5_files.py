@@ -129,7 +129,7 @@ def test_chunks_that_expand_much_are_those_of_h5py(
     assert_same(path, write(path, pixels.astype(data_type), chunks=(100, 500), **filters))
 
 
-@pytest.mark.parametrize("data_type", ["?", "i1", "u2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("data_type", ["?", "i1", "u2", "f4", "f8", "c8"])
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 1000, 5000])
 def test_bits_of_any_number_of_elements_are_unshuffled(
     path: Path, data_type: str, size: int
